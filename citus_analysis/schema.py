@@ -128,7 +128,7 @@ PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
 #: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status_rules`.
-STATUSES: Final = ("ok", "degraded", "failed")
+STATUSES: Final = ("ok", "doubtful", "degraded", "failed")
 PHASES: Final = ("load", "run")
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
 COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
@@ -394,7 +394,7 @@ _TABLES: Final = (
             Column(
                 "status",
                 one_of(STATUSES),
-                "ok, degraded or failed; only ok runs are used in statistics, unless degraded ones are allowed",
+                "ok, doubtful, degraded or failed; only ok runs are used in statistics, unless others are allowed",
             ),
             Column(
                 "status_reason",

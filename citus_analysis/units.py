@@ -15,11 +15,21 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from citus_analysis.public_names import public
 
-__all__ = ["SECONDS_PER_UNIT", "SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
+__all__ = [
+    "SECONDS_PER_UNIT",
+    "SUFFIX_UNITS",
+    "US_PER_MS",
+    "US_PER_S",
+    "Unit",
+    "better_direction",
+    "label",
+    "printed_unit",
+    "unit_of",
+]
 
 __dir__, __getattr__ = public(__name__, __all__)
 
@@ -131,3 +141,39 @@ def label(column: str) -> str:
     # Names of columns have the spelling of the tools; labels are in British English.
     words = column.removesuffix(suffix).replace("_", " ").replace("utilization", "utilisation")
     return f"{words} [{SUFFIX_UNITS[suffix]}]" if suffix else words
+
+
+#: Suffixes of rates, and words of a metric's name, of which more is better.
+_HIGHER_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s", "_mb_s", "_mbit_s", "_gbit_s", "_per_min", "_per_sec")
+_HIGHER_WORDS: Final = frozenset(
+    {
+        *("throughput", "goodput", "ops", "tps", "qps", "rps", "iops", "tpm", "tpmc", "tpmtotal", "nopm"),
+        *("speedup", "efficiency", "bandwidth", "score"),
+    }
+)
+#: Suffixes of times, and words of a metric's name, of which less is better.
+_LOWER_SUFFIXES: Final = ("_ns", "_us", "_ms", "_s", "_min")
+_LOWER_WORDS: Final = frozenset(
+    {
+        *("latency", "latencies", "duration", "delay", "wait", "waits", "elapsed", "time", "runtime", "lag", "cost"),
+        *("failed", "failures", "error", "errors", "aborts", "aborted", "timeouts", "deadlocks", "retries", "misses"),
+    }
+)
+
+
+def better_direction(metric: str) -> Literal["higher", "lower"] | None:
+    """Whether higher or lower values of a metric are better, by its name; None if the name does not say.
+
+    More of a rate is better, and less of times and failures, also of failures per second. Nothing else decides this.
+
+    Example:
+        >>> better_direction("throughput_ops_s"), better_direction("latency_ms"), better_direction("cpu_percent")
+        ('higher', 'lower', None)
+    """
+    name = metric.lower()
+    words = set(re.split(r"[^a-z0-9]+", name))
+    if words & _LOWER_WORDS:
+        return "lower"
+    if name.endswith(_HIGHER_SUFFIXES) or words & _HIGHER_WORDS:
+        return "higher"
+    return "lower" if name.endswith(_LOWER_SUFFIXES) else None

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from citus_analysis.formats.api import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
-from tests.recordings import RECORDED
+from tests.recordings import DEMONSTRATION, RECORDED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -43,20 +43,39 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.fixture(scope="session")
-def recorded_path(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The recordings of the tests, ingested once for all parallel workers of a test run."""
+def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The dataset of a source, made once for all parallel workers of a test run."""
     from citus_analysis.dataset import ingest
 
     base = tmp_path_factory.getbasetemp()
     shared = base if worker_id == "master" else base.parent
-    dataset = shared / "recorded-dataset"
-    with (shared / "recorded-dataset.lock").open("w") as lock:
+    dataset = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not dataset.exists():
-            summary = ingest([RECORDED], dataset)
+            summary = ingest([source], dataset)
             assert summary.exit_code == 0, summary.messages
     return dataset
+
+
+@pytest.fixture(scope="session")
+def recorded_path(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The recordings of the tests, ingested."""
+    return ingest_once(RECORDED, "recorded-dataset", tmp_path_factory, worker_id)
+
+
+@pytest.fixture(scope="session")
+def demonstration_path(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The recordings that the reports are shown on, ingested."""
+    return ingest_once(DEMONSTRATION, "demonstration-dataset", tmp_path_factory, worker_id)
+
+
+@pytest.fixture(scope="session")
+def demonstration(demonstration_path: Path) -> Dataset:
+    """The recordings that the reports are shown on, opened."""
+    from citus_analysis.dataset import open_dataset
+
+    return open_dataset(demonstration_path)
 
 
 @pytest.fixture(scope="session")

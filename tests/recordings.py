@@ -1,6 +1,6 @@
 """Where the recordings of a real cluster are that tests read: small pieces of many set-ups, faults among them.
 
-The recordings that the reports are shown on are in data/recorded; tests that need those name that folder themselves.
+The recordings that the reports are shown on are in data/recorded.
 """
 
 import shutil
@@ -11,6 +11,7 @@ import zstandard
 
 ROOT: Final = Path(__file__).parents[1]
 RECORDED: Final = ROOT / "tests" / "data" / "recorded"
+DEMONSTRATION: Final = ROOT / "data" / "recorded"
 
 
 def copy_recordings(folder: Path, *resources: str, unpacked: bool = False) -> Path:

@@ -50,6 +50,7 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
+    ("published", "bottleneck"),
     ("accounts", "runs"),
     ("accounts", "stats"),
     ("accounts", "spans"),

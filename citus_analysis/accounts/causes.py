@@ -21,10 +21,15 @@ from citus_analysis.stats.estimate.intervals import Design
 Effect = Literal["mix", "place", "outside", "untraced", "time", "node", "segment", "concurrency", "client", "uneven"]
 
 _MOST_CARRIED: Final = 3
+#: Where statements write, a commit may come after the last duration.
+_OUTSIDE_WRITES: Final = (
+    "outside the traced statements (client, network, waiting until a server reads them, and commits that no duration "
+    "includes)"
+)
 _WORDS: Final = {
     "mix": "other statements in the mix",
     "place": "other places of execution",
-    "outside": "outside the traced statements (client, network, and commits that no duration includes)",
+    "outside": "outside the traced statements (client, network, and waiting until a server reads them)",
     "untraced": "in operations that were not traced, beyond those of the traced client",
     "concurrency": "the number of the client's threads",
     "client": "the client's time between operations",
@@ -72,6 +77,7 @@ class Cause:
         statement_share: that kind's share of it.
         parts: of a node its segments, of a segment its nodes; the largest first.
         carriers: the statements that carry most of it; None for parts, and where no traced statement does.
+        writes: whether some of the statements write, so that commits may be outside of them.
     """
 
     effect: Effect
@@ -85,6 +91,7 @@ class Cause:
     statement_share: float = 1.0
     parts: tuple[Cause, ...] = ()
     carriers: Carriers | None = None
+    writes: bool = False
 
     @property
     def decided(self) -> bool:
@@ -94,6 +101,8 @@ class Cause:
     @property
     def words(self) -> str:
         """What it is, without the place."""
+        if self.effect == "outside" and self.writes:
+            return _OUTSIDE_WRITES
         return _WORDS.get(self.effect) or SEGMENT_WORDS.get(self.segment, "")
 
 
@@ -214,7 +223,7 @@ class Explanation(Shown):
     @property
     def decided(self) -> bool:
         """Whether the sides differ."""
-        return self.comparison.verdict in ("faster", "slower")
+        return self.comparison.differs
 
     @property
     def named(self) -> tuple[Cause, ...]:
@@ -279,7 +288,8 @@ class Explanation(Shown):
 
 
 def _as_dict(cause: Cause) -> dict[str, object]:
-    plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name not in ("parts", "carriers")}
+    left_out = ("parts", "carriers", "writes")
+    plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name not in left_out}
     parts = [_as_dict(part) for part in cause.parts]
     carriers = asdict(cause.carriers) if cause.carriers else None
     return {**plain, "words": cause.words, "decided": cause.decided, "parts": parts, "carriers": carriers}

@@ -32,6 +32,7 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.schema import WRITING_STATEMENTS
 
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
@@ -288,7 +289,9 @@ class _Groups:
         total = float(rows["estimate_us"].sum())
         kind, of_kind = kinds.row(-1) if kinds.height else ("", 0.0)
         share = of_kind / total if total else 0.0
-        return rows["term"].to_numpy(), Cause(effect, segment, node, total, 0.0, 0.0, 1.0, kind, share)
+        writes = bool(self._terms["statement_kind"].is_in([*WRITING_STATEMENTS, "commit"]).any())
+        cause = Cause(effect, segment, node, total, 0.0, 0.0, 1.0, kind, share, writes=writes)
+        return rows["term"].to_numpy(), cause
 
     def _with_interval(self, terms: npt.NDArray[np.uint32], one: Cause, together: int) -> Cause:
         groups = np.zeros(self._terms.height, dtype=np.int64)

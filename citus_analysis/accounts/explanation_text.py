@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -16,9 +18,9 @@ from citus_analysis.accounts.terms.throughput import OWN_TERMS
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.stats.compare.verdicts import Verdict
 from citus_analysis.texts.counted_words import counted, listed
-from citus_analysis.texts.number_text import interval_words, p_text, percent, readable
+from citus_analysis.texts.number_text import add_up, interval_words, p_text, percent, readable, with_decimals
 from citus_analysis.texts.text_tables import text_table
-from citus_analysis.units import US_PER_MS
+from citus_analysis.units import US_PER_MS, US_PER_S
 
 _MOST_CAUSES: Final = 4
 _SMALL: Final = 0.01
@@ -131,6 +133,48 @@ def carriers_text(cause: Cause) -> str:
     return f"{what[0].upper()}{what[1:]}: {counted(cause.carriers.statements, 'statement')}{where} carry {share} of it."
 
 
+@dataclass(frozen=True)
+class _Times:
+    """How the times of an account are printed: in one unit, with the decimals with which they add up."""
+
+    per_unit_us: float
+    unit: str
+    decimals: int
+
+    @classmethod
+    def of(cls, found: Explanation, shown: Sequence[Cause], rest_us: float) -> _Times:
+        """The times of a difference, of both means, and of its parts and the rest; each part shows two digits."""
+        size = abs(found.difference_us)
+        long = [(US_PER_S, "s"), (US_PER_MS, "ms")]
+        per_unit, unit = next(
+            ((us, name) for us, name in long if size >= us * (1 if name == "s" else 0.1)), (1.0, "µs")
+        )
+        means = (found.comparison.mean_a.estimate, -found.comparison.mean_b.estimate)
+        parts = [*(cause.estimate_us for cause in shown), rest_us] if shown else []
+        sums = [([us / per_unit for us in part], found.difference_us / per_unit) for part in (means, parts) if part]
+        least = min([size, *(abs(cause.estimate_us) for cause in shown)])
+        return cls(per_unit, unit, add_up(sums, digits=_two_digits(least / per_unit)))
+
+    def __call__(self, us: float) -> str:
+        """A time, with its sign."""
+        return f"{with_decimals(us / self.per_unit_us, self.decimals)} {self.unit}"
+
+
+def _two_digits(size: float) -> int:
+    """The decimals with which a number shows at least two digits."""
+    return max(0, 1 - math.floor(math.log10(size))) if size else 0
+
+
+def _shown_parts(found: Explanation) -> tuple[tuple[Cause, ...], float]:
+    """The named causes, and the rest of the difference, in µs."""
+    shown = found.named[:_MOST_CAUSES]
+    return shown, found.difference_us - sum(cause.estimate_us for cause in shown)
+
+
+def _printed(found: Explanation) -> _Times:
+    return _Times.of(found, *_shown_parts(found))
+
+
 def _time(us: float, *, sign: bool = False) -> str:
     """A time as a person says it."""
     size, mark = abs(us), "-" if sign and us < 0 else ""
@@ -145,7 +189,8 @@ def _finding(found: Explanation) -> str:
     ratio, verdict = found.comparison.ratio, found.comparison.verdict
     low, high = ratio.ends
     runs = f"{counted(found.comparison.mean_b.n, found.unit)} against {found.comparison.mean_a.n}"
-    means = f"{_time(found.comparison.mean_b.estimate)} to {_time(found.comparison.mean_a.estimate)}"
+    time = _printed(found) if found.decided else _time
+    means = f"{time(found.comparison.mean_b.estimate)} to {time(found.comparison.mean_a.estimate)}"
     measured = f"{found.measured} {means}; {runs}"
     sides = f"{found.other} against {found.base}"
     if low is None or high is None:
@@ -155,7 +200,7 @@ def _finding(found: Explanation) -> str:
     if verdict == "inconclusive":
         return f"{sides}: no difference shows; {interval_words(ratio.estimate, low, high)} times ({measured})."
     of = "an operation" if found.unit == "run" else "a statement"
-    change = f"{_time(found.difference_us)} {'more' if found.difference_us > 0 else 'less'} for {of}"
+    change = f"{time(abs(found.difference_us))} {'more' if found.difference_us > 0 else 'less'} for {of}"
     return f"{found.other} is {_by_how_much(ratio.estimate, low, high, verdict)} {found.base}: {change} ({measured})."
 
 
@@ -181,68 +226,80 @@ def _what(cause: Cause) -> str:
 
 
 def _causes(found: Explanation) -> str:
-    shown = found.named[:_MOST_CAUSES]
-    named = "; ".join(f"{_part(cause, found)} {_verb(cause)} {_what(cause)}{_inside(cause, found)}" for cause in shown)
-    rest = found.difference_us - sum(cause.estimate_us for cause in shown)
-    sign = found.difference_us * rest < 0
-    return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
+    """The named parts and the rest: with the signs and decimals with which they add up to the difference as printed."""
+    (shown, rest), time = _shown_parts(found), _printed(found)
+    named = "; ".join(
+        f"{_part(cause, found, time)} {_verb(cause)} {_what(cause)}{_inside(cause, found, time)}" for cause in shown
+    )
+    left = time(rest * _direction(found))
+    # Where the rest is nothing as printed, the parts are all of it.
+    ending = f" The rest, {left}, is in parts that are smaller or not sure." if left != time(0.0) else ""
+    return f"Of this, {named}.{ending}"
+
+
+def _direction(found: Explanation) -> float:
+    """1 or -1: parts in the direction of the difference are positive."""
+    return 1.0 if found.difference_us >= 0 else -1.0
 
 
 def _throughput(found: Explanation, account: ThroughputAccount, verdict: Verdict) -> str:
     """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
     busy, threads = (list(dict.fromkeys(map(rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
-    change = f"Throughput went from {rounded(account.base_ops_s, 3)} to {rounded(account.other_ops_s, 3)} operations/s"
-    change += _NO_CHANGE.get(verdict, "")
-    law = f"by Little's law ({used} in an operation on average)"
     sure = [one for one in account.parts if one.decided]
     shown = [one for one in sure if one.cause.effect in OWN_TERMS or (found.decided and one.cause.decided)]
+    shown = shown[:_MOST_CAUSES]
+    rest = account.difference_ops_s - sum(one.estimate_ops_s for one in shown)
+    means, parts = (account.other_ops_s, -account.base_ops_s), [*(one.estimate_ops_s for one in shown), rest]
+    sums = [(part, account.difference_ops_s) for part in (means, parts)]
+    # A fifth digit of a throughput says nothing.
+    decimals = add_up(
+        sums, digits=min(_two_digits(abs(account.difference_ops_s)), _two_digits(account.base_ops_s / 10))
+    )
+
+    def ops(ops_s: float, *, sign: bool = True) -> str:
+        return f"{'+' if sign and ops_s > 0 else ''}{with_decimals(ops_s, decimals)}"
+
+    def part_ops(one: ThroughputPart) -> str:
+        return f"{ops(one.estimate_ops_s)} ({ops(one.low_ops_s)} to {ops(one.high_ops_s)})"
+
+    before, after = (ops(mean, sign=False) for mean in (account.base_ops_s, account.other_ops_s))
+    change = f"Throughput went from {before} to {after} operations/s{_NO_CHANGE.get(verdict, '')}"
+    law = f"by Little's law ({used} in an operation on average)"
     if not shown:
         largest = account.parts[0]
-        return f"{change}: {law}, no part is sure; the largest, {_ops(largest)}, is {_what(largest.cause)}."
-    named = "; ".join(f"{_ops(one)} {_verb(one.cause)} {_what(one.cause)}" for one in shown[:_MOST_CAUSES])
-    rest = account.difference_ops_s - sum(one.estimate_ops_s for one in shown[:_MOST_CAUSES])
-    return f"{change}: {law}, {named}. The rest is {_signed(rest)}."
-
-
-def _ops(part: ThroughputPart) -> str:
-    return f"{_signed(part.estimate_ops_s)} ({_signed(part.low_ops_s)} to {_signed(part.high_ops_s)})"
-
-
-def _signed(ops_s: float) -> str:
-    return f"{'+' if ops_s > 0 else ''}{rounded(ops_s)}"
+        return f"{change}: {law}, no part is sure; the largest, {part_ops(largest)}, is {_what(largest.cause)}."
+    named = "; ".join(f"{part_ops(one)} {_verb(one.cause)} {_what(one.cause)}" for one in shown)
+    return f"{change}: {law}, {named}. The rest is {ops(rest)}."
 
 
 def _verb(cause: Cause) -> str:
     return "pass" if cause.effect == "node" and not cause.segment else "are"
 
 
-def _inside(cause: Cause, found: Explanation) -> str:
+def _inside(cause: Cause, found: Explanation, time: _Times) -> str:
     """The segments of a node of which none has most."""
     parts = [part for part in cause.parts if part.decided][:_MOST_CAUSES]
     if cause.effect != "node" or not parts:
         return ""
-    named = [
-        f"{_time(part.estimate_us, sign=part.estimate_us * found.difference_us < 0)} {part.words}" for part in parts
-    ]
+    named = [f"{time(part.estimate_us * _direction(found))} {part.words}" for part in parts]
     if cause.segment:
         return f" (all on this node, {listed(named)})" if len(parts) > 1 else ""
     return f", {listed(named)} among them"
 
 
-def _part(cause: Cause, found: Explanation) -> str:
-    """Size and interval; a part against the direction of the difference, or an interval with 0, has signs."""
-    direction = 1.0 if found.difference_us >= 0 else -1.0
-    size, *ends = (direction * us for us in (cause.estimate_us, cause.low_us, cause.high_us))
+def _part(cause: Cause, found: Explanation, time: _Times) -> str:
+    """Size and interval; a part against the direction of the difference is negative."""
+    size, *ends = (_direction(found) * us for us in (cause.estimate_us, cause.low_us, cause.high_us))
     low, high = sorted(ends)
-    return f"{_time(size, sign=True)} ({_time(low, sign=True)} to {_time(high, sign=True)})"
+    return f"{time(size)} ({time(low)} to {time(high)})"
 
 
 def _no_cause(found: Explanation) -> str:
     if not found.causes:
         return "No part of it is known."
     largest = found.causes[0]
-    return f"No single part of it is sure: the largest, {_part(largest, found)}, is {_what(largest)}."
+    return f"No single part of it is sure: the largest, {_part(largest, found, _printed(found))}, is {_what(largest)}."
 
 
 def _statements(found: Explanation) -> str:

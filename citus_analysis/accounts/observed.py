@@ -190,7 +190,8 @@ def observed_runs(
     statements = pl.concat(timed, how="vertical_relaxed")
     tables = [_traced(table, rows, label) for table, rows, label in zip(chosen, timed, labels, strict=True)]
     ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
-    paired = layout_of(ones[1], ones[0], "_one").paired
+    layout = layout_of(ones[1], ones[0], "_one")
+    paired = layout.paired and not layout.warning  # all runs of both sides are in the blocks
     # Runs of one block are at the same place.
     tables = [table.sort("iteration") for table in tables] if paired else tables
     responses, sampled = (

@@ -25,6 +25,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.evidence.balance import Balance
 from citus_analysis.bottleneck.evidence.program_shares import ProgramShares
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 
@@ -58,9 +59,9 @@ class RunFacts:
         return self.values.get((part, metric))
 
     def at(self, part: str, metric: str) -> str:
-        """` of node N`, or nothing."""
+        """` of node N`, ` of the machine of nodes N to M`, or nothing."""
         node = self.nodes.get((part, metric))
-        return "" if node is None else f" of node {node}"
+        return "" if node is None else f" of {place_text(node)}"
 
     def users(self, part: str, metric: str) -> list[str]:
         """The programs that used the part of a value's node, in words; empty if they are not known."""
@@ -91,7 +92,7 @@ class Verdict(Shown):
     n: int = 0
 
     def __str__(self) -> str:
-        where = "" if self.node is None else f" (node {self.node})"
+        where = "" if self.node is None else f" ({place_text(self.node)})"
         return f"{self.limit}{where}, confidence {self.confidence}: {'; '.join(self.evidence)}"
 
 

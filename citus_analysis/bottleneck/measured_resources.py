@@ -15,6 +15,7 @@ import polars as pl
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
+from citus_analysis.bottleneck.machine_work import name_machines, shared_machines
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
@@ -114,7 +115,9 @@ def study_resources(
             has no samples.
     """
     runs = _runs_of(dataset, resources, allow)
-    samples = {name: _chosen(dataset, name, runs) for name in _SAMPLES}
+    throttle, nodes = _chosen(dataset, "throttle_samples", runs), _chosen(dataset, "nodes", runs)
+    machines = shared_machines(nodes, throttle, _chosen(dataset, "process_samples", runs))
+    samples = {name: name_machines(_chosen(dataset, name, runs), machines) for name in _SAMPLES}
     cpu = _within(samples["cpu_samples"], runs, by=("node",))
     devices = _within(samples["device_samples"].remove(pl.col("is_group")), runs, by=("node", "device"))
     stacks = _chosen(dataset, "perf_stacks", runs)
@@ -141,7 +144,7 @@ def study_resources(
         modules=cpu_share_by_object(symbols),
         stacks=stack_tree(stacks, symbols),
         connections=_connections(_chosen(dataset, "activity_samples", runs), runs, shown),
-        throttling=throttling_over_time(_chosen(dataset, "throttle_samples", runs), runs),
+        throttling=throttling_over_time(throttle, runs),
         detail=shown,
         warnings=(*used_notes(runs), *unplaced),
     )

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.errors import UnknownNameError
 
@@ -83,9 +84,14 @@ def _most_frequent(values: pl.Series) -> int:
 
 def _device_lines(devices: pl.DataFrame) -> pl.DataFrame:
     """Device samples with a name for each line of a figure, which includes the node if there are several."""
-    node = pl.format("node {}", "node") if devices["node"].n_unique() > 1 else pl.lit("")
+    node = _places(devices) if devices["node"].n_unique() > 1 else pl.lit("")
     series = pl.concat_str([pl.col("device"), node], separator=" ").str.strip_chars().alias("series")
     return devices.select(series, "elapsed_s", *_DEVICE).sort("series", "elapsed_s")
+
+
+def _places(devices: pl.DataFrame) -> pl.Expr:
+    names = devices["node"].cast(pl.String).unique().drop_nulls()
+    return pl.col("node").cast(pl.String).replace({name: place_text(name) for name in names})
 
 
 def _around(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> tuple[float, float] | None:

@@ -25,6 +25,7 @@ from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.evidence.variance import separators, variance_of
 from citus_analysis.bottleneck.evidence.waits import client_sessions, opened_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
+from citus_analysis.bottleneck.machine_work import MACHINE_SAMPLES, name_machines, shared_machines
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.samples_in_runs import NODE, with_configuration
 from citus_analysis.bottleneck.thresholds import Thresholds
@@ -145,7 +146,7 @@ def study_bottleneck(
         UsageError: a threshold is out of its range.
     """
     limits = Thresholds.of(thresholds)
-    runs = configured_runs(dataset, resources)
+    runs, doubted = undisturbed(configured_runs(dataset, resources), allow)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
     tables = _tables(dataset, resources)
@@ -173,7 +174,7 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(*_warnings(matrix, sessions, statements), *_unplaced(tables, runs), *_allowed(runs, allow)),
+        warnings=(*doubted, *_warnings(matrix, sessions, statements), *_unplaced(tables, runs), *_allowed(runs, allow)),
         n=runs.height,
     )
 
@@ -195,10 +196,34 @@ def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
     return described(with_operations(matching(everything, resources)), as_polars(dataset.table("settings")))
 
 
+def undisturbed(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
+    """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
+
+    Args:
+        runs: result of :func:`configured_runs`.
+        allow: `doubtful` to keep all.
+    """
+    doubtful = pl.col("status") == "doubtful"
+    number = runs.filter(doubtful).height
+    if not number or "doubtful" in allowed_statuses(allow):
+        return runs, []
+    kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
+    only = kept.filter(doubtful).select(CONFIGURATION).n_unique()
+    notes = [
+        f"{counted(number, 'run')} {'was' if number == 1 else 'were'} made while the machine did other work (the "
+        "resources page has the seconds), and "
+        + ("is left out" if number == 1 else "are left out")
+        + (f", except for {counted(only, 'configuration')} without other runs." if only else ".")
+    ]
+    return kept, notes
+
+
 def _tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
     activity = lazy_table(dataset, "activity_samples").select(_ACTIVITY).collect()
     small = {name: as_polars(dataset.table(name)) for name in _SAMPLES}
-    return {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
+    tables = {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
+    machines = shared_machines(tables["nodes"], tables["throttle_samples"], tables["process_samples"])
+    return tables | {name: name_machines(tables[name], machines) for name in MACHINE_SAMPLES}
 
 
 def _logged(dataset: TableSource, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

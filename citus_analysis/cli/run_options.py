@@ -45,7 +45,10 @@ ONLY: Final = click.option(
     "--only", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; repeatable."
 )
 ALLOW: Final = click.option(
-    "--allow", multiple=True, type=click.Choice(["degraded"]), help="Use degraded runs as well; their number is stated."
+    "--allow",
+    multiple=True,
+    type=click.Choice(["doubtful", "degraded"]),
+    help="Use doubtful or degraded runs as well; their number is stated.",
 )
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 METRIC_OPTION: Final = click.option("--metric", default=METRIC, show_default=True, help=f"{_COLUMN}.")

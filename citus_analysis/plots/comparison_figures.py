@@ -26,7 +26,14 @@ from citus_analysis.plots.theme import (
 )
 from citus_analysis.units import label
 
-_VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
+_VERDICT_COLOURS = {
+    "faster": COLOURS[2],
+    "slower": COLOURS[1],
+    "higher": COLOURS[3],
+    "lower": COLOURS[4],
+    "equivalent": COLOURS[0],
+    "inconclusive": GREY,
+}
 _ROW = 26
 _LINE = 17
 #: An axis whose largest ratio is less than this many times its smallest gets finer ticks.

@@ -87,11 +87,15 @@ def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MO
 
 
 def _add_lines(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
-    prefix = "node " if series == "node" else ""
     for number, (name, part) in enumerate(groups(frame, series)):
         colour, _, dash = style_of(number)
         line = {"color": colour, "dash": dash, "width": 1.5}
-        _add_line(figure, part["elapsed_s"], part[metric], f"{prefix}{name}", line)
+        _add_line(figure, part["elapsed_s"], part[metric], _named(name, series), line)
+
+
+def _named(name: str, series: str) -> str:
+    """`node 3` for a node; the name of a machine, and of any other series, as it is."""
+    return f"node {name}" if series == "node" and not name.startswith("machine ") else name
 
 
 def _add_line(figure: go.Figure, x: pl.Series, y: pl.Series, name: str, line: dict[str, object]) -> None:
@@ -100,7 +104,6 @@ def _add_line(figure: go.Figure, x: pl.Series, y: pl.Series, name: str, line: di
 
 def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
     """The range over all nodes at each moment, their median, and the nodes with the lowest and the highest mean."""
-    prefix = "node " if series == "node" else ""
     value = pl.col(metric)
     at_once = _stretches(frame, series, metric)
     spread = (
@@ -120,7 +123,7 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     for place, name, colour in (("lowest", means[series][0], COLOURS[0]), ("highest", means[series][-1], COLOURS[1])):
         part = at_once.filter(pl.col(series) == name)
         line = {"color": colour, "width": 1.2, "dash": "dot" if place == "lowest" else "dash"}
-        _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {prefix}{text(name)}", line)
+        _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {text(_named(name, series))}", line)
 
 
 def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) -> None:

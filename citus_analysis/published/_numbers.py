@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: Mark in front of a stated number that the publication itself calls an approximation.
@@ -28,35 +28,50 @@ _SURE_DIGITS: Final = 2
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of positive values that a statement allows; arithmetic widens it."""
+    """An interval of positive values that a statement allows; arithmetic widens it.
+
+    Attributes:
+        low: the smallest value.
+        high: the largest value.
+        printed: what the numbers give as they are printed. It is not the middle of the ends, because a number may be
+            cut off as well as rounded.
+
+    Example:
+        >>> two, one = stated_range(275_000, "~275000"), stated_range(250_000, "~250000")
+        >>> round((two / one).printed, 6), round((two / one).low, 3), round((two / one).high, 3)
+        (1.1, 1.056, 1.127)
+    """
 
     low: float
     high: float
+    printed: float = field(default=math.nan, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.printed):
+            object.__setattr__(self, "printed", (self.low + self.high) / 2)
 
     @classmethod
     def exact(cls, value: float) -> Range:
         """The range of a counted number."""
-        return cls(value, value)
+        return cls(value, value, value)
 
     def __add__(self, other: Range) -> Range:
-        return Range(self.low + other.low, self.high + other.high)
+        return Range(self.low + other.low, self.high + other.high, self.printed + other.printed)
 
     def __sub__(self, other: Range) -> Range:
-        return Range(self.low - other.high, self.high - other.low)
+        return Range(self.low - other.high, self.high - other.low, self.printed - other.printed)
 
     def __mul__(self, other: Range) -> Range:
         ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return Range(min(ends), max(ends))
+        return Range(min(ends), max(ends), self.printed * other.printed)
 
     def __truediv__(self, other: Range) -> Range:
         if other.low <= 0 <= other.high:
             return Range(-math.inf, math.inf)
-        return self * Range(1 / other.high, 1 / other.low)
+        return self * Range(1 / other.high, 1 / other.low, 1 / other.printed)
 
-    @property
-    def middle(self) -> float:
-        """The middle of its ends."""
-        return (self.low + self.high) / 2
+    def __neg__(self) -> Range:
+        return Range(-self.high, -self.low, -self.printed)
 
     def scaled(self, factor: float) -> Range:
         """The range in another unit."""
@@ -119,8 +134,8 @@ def _step_at(value: float, digits: int) -> float:
     return 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits) if value else 0.0
 
 
-#: `.0` at the end, as in whole numbers of floating-point columns.
-_TRAILING: Final = re.compile(r"(?<=\d)[.]0+(?![\deE])")
+#: `.0` at the end, as in whole numbers of floating-point columns; `.00` is printed with two decimals.
+_TRAILING: Final = re.compile(r"(?<=\d)[.]0(?![\deE])")
 
 
 def _zeros_are_printed(stated: Sequence[str]) -> bool:
@@ -174,4 +189,4 @@ def stated_range(value: float, stated: str, step: float | None = None) -> Range:
     step = resolution(value, stated) if step is None else step
     away = math.copysign(1, value)
     ends = value - away * step / 2, value + away * step
-    return Range(min(ends), max(ends))
+    return Range(min(ends), max(ends), value)

@@ -53,12 +53,19 @@ class Printed:
     high: Fraction
 
     @classmethod
-    def of(cls, number: Number, mean: Number) -> Printed:
+    def of(cls, number: Number, mean: Number, *, is_decimal: bool = False) -> Printed:
         """A number of a table, in the unit of the mean.
 
         Trailing zeros of 270000 are no digits if its column is printed in thousands.
+
+        Args:
+            number: the number.
+            mean: the mean that it belongs to, or the mean itself.
+            is_decimal: whether the zero of `12.0` is a digit; a whole number of a floating-point column has one too.
         """
-        written = decimal_of(number.stated) or Decimal(repr(number.value / number.metric.factor))
+        written = decimal_of(number.stated)
+        # A zero is a number, too.
+        written = Decimal(repr(number.value / number.metric.factor)) if written is None else written
         exponent = written.as_tuple().exponent
         unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)
         width = Fraction(number.range.high - number.range.low) / Fraction(number.metric.factor) * Fraction(2, 3)
@@ -66,7 +73,8 @@ class Printed:
         times = number.value / number.metric.factor / float(written) if written else 1.0
         # A power of ten, exactly: 0.38 is no sum of powers of two.
         scale = Fraction(f"{times:.9g}")
-        unit = max(unit * abs(scale), width.limit_denominator(10**9))
+        own = unit * abs(scale)
+        unit = own if is_decimal and unit < 1 else max(own, width.limit_denominator(10**9))
         value = Fraction(written) * scale
         # A deviation without a unit is printed in that of the mean.
         to_mean = unit_of(number.metric) / unit_of(mean.metric) if number.metric.dimension else Fraction(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +66,7 @@ class PublishedStudy:
                 "estimate": value,
                 "low": one.intervals[name].low,
                 "high": one.intervals[name].high,
-                "weight": self.fit.weights[one.model],
+                "weight": weight if math.isfinite(weight := self.fit.weights[one.model]) else None,
                 "rejected": self.fit.rejected.get(one.model),
             }
             for one in self.fit.fits.values()
@@ -113,6 +115,79 @@ def _relative(summaries: pl.DataFrame, size: str, level: float) -> pl.DataFrame:
 
 def _triple(row: dict[str, float]) -> tuple[float, float, int]:
     return row["mean"], row["sd"], int(row["n"])
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedFit:
+    """Models of scalability fitted to the printed values of a series without standard deviations.
+
+    Attributes:
+        source: publication.
+        table: its table.
+        system: what grows.
+        size: the quantity that grows, such as `workers`.
+        metric: what is printed for each size.
+        values: the size, `mean`, `low` and `high` (null: nothing states a spread), `speedup` and `efficiency` against
+            the smallest size.
+        fit: the fitted models.
+    """
+
+    source: str
+    table: str
+    system: str
+    size: str
+    metric: str
+    values: pl.DataFrame
+    fit: ScalingFit
+
+    @property
+    def name(self) -> str:
+        """A name for files."""
+        return _slug(f"scaling of {self.source} {self.table} {self.system}")
+
+
+def published_fits(level: float = LEVEL) -> list[PublishedFit]:
+    """Fits to every published series of three or more sizes that states one value for each and no spread.
+
+    Args:
+        level: confidence level of the parameters, which rest on the residuals alone.
+
+    Example:
+        >>> [(one.source, one.table) for one in published_fits()]
+        [('hammerdb_talk', '2000 users'), ('postgres_xc', '1')]
+    """
+    numbers = published().drop_nulls("value")
+    place = ["source", "table", "row"]
+    spread = numbers.filter(pl.col("metric").str.starts_with("sigma")).select("source", "table").unique()
+    plain = numbers.join(spread, on=["source", "table"], how="anti", maintain_order="left")
+    found = []
+    for size, metric in itertools.product(_SIZES, _RATES):
+        sizes = plain.filter(metric=size).unique(place, keep="first").select(*place, pl.col("value").alias(size))
+        rates = plain.filter(metric=metric).unique(place, keep="first", maintain_order=True)
+        joined = rates.join(sizes, on=place, maintain_order="left")
+        for (source, table, system, _), rows in joined.group_by(_SERIES, maintain_order=True):
+            series = rows.sort(size).select(size, mean="value")
+            if series.height > 2 and series[size].n_unique() == series.height:
+                found.append(_published_fit((str(source), str(table), str(system)), size, metric, series, level))
+    return sorted(found, key=lambda one: (one.source, one.table))
+
+
+_SIZES: Final = ("workers", "servers")
+_RATES: Final = ("throughput_ops_s", "nopm")
+_SERIES: Final = ("source", "table", "system", "workload")
+
+
+def _published_fit(
+    of: tuple[str, str, str], size: str, metric: str, series: pl.DataFrame, level: float
+) -> PublishedFit:
+    speedup = pl.col("mean") / pl.col("mean").first()
+    values = series.with_columns(
+        low=pl.lit(None, pl.Float64),
+        high=pl.lit(None, pl.Float64),
+        speedup=speedup,
+        efficiency=speedup * pl.col(size).first() / pl.col(size),
+    )
+    return PublishedFit(*of, size, metric, values, fit(series[size].to_list(), series["mean"].to_list(), level=level))
 
 
 def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Comparison:

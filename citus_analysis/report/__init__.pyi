@@ -12,5 +12,7 @@ from .side_by_side import intensity_table as intensity_table
 from .side_by_side import monitoring_overhead as monitoring_overhead
 from .side_by_side import overhead_table as overhead_table
 from .side_by_side import systems_by_workload as systems_by_workload
+from .study_figures import study_figures as study_figures
+from .study_figures import study_items as study_items
 
 __all__: list[str]

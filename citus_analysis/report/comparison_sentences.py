@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.comparison_text import APART, ComparisonPanels, apart_words, base_words, in_order
-from citus_analysis.report.sentence_parts import at_load, load_of, range_of, times_of
+from citus_analysis.report.comparison_text import ComparisonPanels, apart_words, base_words, in_order
+from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import stated_at_ingest
+from citus_analysis.runs.setups import LOAD
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.number_text import readable
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
     """Each variant compared with the base in three to six sentences, the clearest differences first."""
-    total, base = study.ratios.height, base_words(study.base)
+    total, base = study.ratios.height, _quoted(study.base)
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
-        return [f"No variant shares an {_common_place(study)} with {base}: nothing can be compared."]
+        return [f"No variant shares an {_common_place(study)}{_load_too(study)} with {base}: nothing can be compared."]
     found = [*_decided(study), *_equivalent(study), *_undecided(study)]
     return [*found, *_unequal(study), *_compared(study, base)]
+
+
+def _load_too(study: ComparisonPanels) -> str:
+    """Further parts of the load that would have to be equal, and the way to compare without them; empty if none."""
+    closest = closest_difference(study.found.runs, "variant", study.found.strata) if study.found.strata else ()
+    if not closest or not set(closest) <= {*LOAD}:
+        return ""
+    return f" as well as {listed([*closest])} (-p pool={','.join(closest)} compares without them)"
+
+
+def _quoted(base: str) -> str:
+    return f"“{base}”" if "," in base else base_words(base)
 
 
 def _unequal(study: ComparisonPanels) -> list[str]:
@@ -52,49 +67,94 @@ def _compared(study: ComparisonPanels, base: str) -> list[str]:
 
 def order_warnings(study: ComparisonPanels) -> list[str]:
     """A warning where runs were made one set after the other; nothing where all were made in turns."""
-    apart = study.ratios.filter(pl.col("order") == APART)
+    apart = study.ratios.filter(pl.col("order").is_in(["after the base", "before the base"]))
     if apart.is_empty():
         return []
-    all_of = apart.height == study.ratios.height
-    names = [apart_words(name, study.base)[0] for name in in_order(set(apart["variant"]))]
-    which = "" if all_of else f" ({listed(names)})"
-    share = f"In {apart.height} of {study.ratios.height} comparisons"
-    where = share if not all_of else "In this comparison" if apart.height == 1 else "In all comparisons"
+    names = [f"“{apart_words(name, study.base)[0]}”" for name in in_order(set(apart["variant"]))]
+    orders = {order: counted(number, "comparison") for order, number in apart["order"].value_counts().iter_rows()}
+    found = [f"in {number}, {_MADE[order]}" for order, number in sorted(orders.items())]
     return [
-        f"{where}, all runs of one side were made before those of the other"
-        f"{which}: a drift of the machine over time would look like a difference, and cannot be excluded."
+        f"The runs of both sides were not made in turns everywhere: {listed(found)} ({listed(names)}). A drift of the "
+        "machine over time would look like a difference there, and cannot be excluded."
     ]
 
 
-def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
-    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ...".
+#: How the runs of a side lie in time -> the same in words.
+_MADE: Final = {
+    "after the base": "all runs were made after those of the base",
+    "before the base": "all runs were made before those of the base",
+}
 
-    If some variants differ from the base only in their set-up, the others, such as those with another number of
-    records, are left to the table.
+
+def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
+    """The variants with the clearest differences, each with its operations.
+
+    If some variants differ from the base only in their set-up, the others, such as those whose clients connect to
+    another node, are left to the table.
     """
-    clear = [c for c in study.comparisons if c.verdict in ("faster", "slower")]
+    clear = [c for c in study.comparisons if c.differs]
     by_variant: dict[str, list[Comparison]] = {}
     for c in sorted(clear, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
         if not c.stratum["differs"] or all(other.stratum["differs"] for other in clear):
             by_variant.setdefault(c.label_a, []).append(c)
-    return [_variant_sentence(name, found, study.base) for name, found in list(by_variant.items())[:most]]
+    return [ratio_sentence(found) for found in list(by_variant.values())[:most]]
 
 
-def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
+def ratio_sentence(found: Sequence[Comparison], most: int = 3) -> str:
+    """Comparisons of one set-up with one base, in one sentence with a base: "With X, INSERT is 2.0 times as fast as".
+
+    Args:
+        found: comparisons of the same two set-ups; the first gives the base.
+        most: number of comparisons that are told; the others are counted.
+    """
     first, *others = found
-    name, base = apart_words(name, base)
-    sizes = {load_of(c.stratum) for c in found}
-    size = sizes.pop() if len(found) > 1 and len(sizes) == 1 else ""
-    at = f", with {size}" if size else ""
-    places = [str(c.stratum["operation"]) if at else at_load(c.stratum) for c in found]
-    start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {places[0]}"
-    more = [f"{times_of(c)} times ({range_of(c)}) for {place}" for c, place in zip(others, places[1:], strict=True)]
-    return f"{name}: {listed([start, *more], most=3)}{at}{_other_differences(found)}."
+    name, base = as_place(first)
+    loads = {_load_words(c) for c in found}
+    common = loads.pop() if len(found) > 1 and len(loads) == 1 else ""
+    places = [str(c.stratum["operation"]) if common else _operation_at(c) for c in found]
+    if not common and len({c.stratum["operation"] for c in found}) == 1:
+        places[1:] = [_load_words(c) for c in others]
+    start = f"{places[0]} is {times_of(first)} times as fast as {base} ({range_of(first)})"
+    more = [f"{place} {times_of(c)} times ({range_of(c)})" for c, place in zip(others, places[1:], strict=True)]
+    where = f"{name}, {common}" if common else name
+    return f"{where}, {listed([start, *more], most=most)}{_other_differences(found)}."
+
+
+def as_place(one: Comparison) -> tuple[str, str]:
+    """Both set-ups of a comparison as places of a sentence: `With “text protocol”` and `with “usual set-up”`.
+
+    Set-ups of several systems are places that something runs on.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> as_place(compare([20.0, 21, 22], [10.0, 11, 12], label_a="citus, text", label_b="citus, usual set-up"))
+        ('With “text”', 'with the usual set-up')
+    """
+    sides = one.sides or ()
+    systems = {system for side in sides if "system" in side.columns for system in side["system"].unique()}
+    name, base = apart_words(one.label_a, one.label_b)
+    named = tuple(one if one.startswith("the ") or one in systems else f"“{one}”" for one in (name, base))
+    return (f"On {named[0]}", f"on {named[1]}") if len(systems) > 1 else (f"With {named[0]}", f"with {named[1]}")
+
+
+def _load_words(one: Comparison) -> str:
+    """The size and load of a comparison: `on 4 workers with 32 threads`."""
+    workers, threads = (
+        value if isinstance(value := one.stratum[name], int) else None for name in ("workers", "threads")
+    )
+    size = "" if workers is None else f"on {size_text(workers)}"
+    load = [counted(threads, "thread")] if threads is not None else []
+    load += [str(words)] if (words := one.stratum.get("load")) else []
+    return " ".join(part for part in (size, f"with {listed(load)}" if load else "") if part)
+
+
+def _operation_at(one: Comparison) -> str:
+    return " ".join(part for part in (str(one.stratum["operation"]), _load_words(one)) if part)
 
 
 def _other_differences(found: Sequence[Comparison]) -> str:
-    """Other differences from the base in these comparisons, such as the number of records."""
-    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum["differs"])
+    """Other differences from the base in these comparisons, such as the node that clients connect to."""
+    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum.get("differs"))
     return f"; other differences: {'; '.join(differences)}" if differences else ""
 
 
@@ -102,10 +162,13 @@ def _equivalent(study: ComparisonPanels) -> list[str]:
     found = [c for c in study.comparisons if c.verdict == "equivalent"]
     if not found:
         return []
-    margin = f"{found[0].margin * 100:g} %"
-    names = [f"{apart_words(c.label_a, c.label_b)[0]} ({range_of(c)} times, {at_load(c.stratum)})" for c in found]
-    base = apart_words(found[0].label_a, study.base)[1]
-    return [f"As fast as {base}, within {margin}: {listed(names, most=3)}."]
+    words = []
+    for c in found:
+        name, base = as_place(c)
+        words.append(
+            f"{name}, {_operation_at(c)} is as fast as {base}, within {c.margin * 100:g} % ({range_of(c)} times)"
+        )
+    return [f"{listed(words, most=3)}."]
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:
@@ -137,8 +200,19 @@ def alone_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) ->
     if not names:
         return []
     place = _common_place(study)
-    alone = f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(names)}."
-    return [alone, *_unknown_facts(study)]
+    one = "this set-up has" if len(names) == 1 else "these set-ups have"
+    load = " or have another load" if _load_differs(study, names) else ""
+    alone = f"Not compared with {_quoted(study.base)}, because {one} no {place} in common with it{load}: "
+    return [f"{alone}{'; '.join(names)}.", *_unknown_facts(study)]
+
+
+def _load_differs(study: ComparisonPanels, names: Collection[str]) -> bool:
+    """Whether set-ups share the operation and size of the base, but not the rest of the load."""
+    columns = ["operation", "workers", "threads"]
+    runs = study.found.runs
+    base = runs.filter(variant=study.base).select(columns).unique()
+    mine = runs.filter(pl.col("variant").is_in(list(names))).select(columns).unique()
+    return mine.join(base, on=columns, how="semi", nulls_equal=True).height > 0
 
 
 def _common_place(study: ComparisonPanels) -> str:

@@ -2,9 +2,8 @@
 
 A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
 protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared if the rest of
-their configuration agrees. Table sizes and numbers of operations are pooled; differences in them, or in the node that
-clients connect to, are stated beside the ratio. The equivalent command is
-`compare DIR --by variant --pool records,scale_factor,operations`.
+their configuration agrees; nothing is pooled but what a reader names. Differences in the node that clients connect to,
+or in the load generator, are stated beside the ratio. The equivalent command is `compare DIR --by variant`.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
 from citus_analysis.report.sentence_parts import interval_cells
 from citus_analysis.runs import comparability
+from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.runs.setups import setting_text
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
-from citus_analysis.stats.compare.run_tables import RunComparison
-from citus_analysis.stats.run_means import in_stratum
+from citus_analysis.stats.compare.run_tables import RunComparison, usual_level
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text
 
-#: Columns that are not held equal, because variants were often measured with tables of another size.
-POOLED: Final = ("records", "scale_factor", "operations")
 _CELL: Final = ("operation", "workers", "threads")
+#: Columns of a stratum that are told by the cell, or by the names of set-ups.
+_PLACED: Final = (*_CELL, "phase", "workload", "system", "family", "settings", "drivers", "monitored", "cpu_per_node")
 #: Columns that may differ within a cell; differences are stated.
 _SAID: Final = {
     "records": "records",
@@ -41,13 +40,11 @@ _SAID: Final = {
     "entry": "clients connect to the",
     "tool": "load generator",
 }
-#: Order in time of the runs of both sides.
-APART: Final = "one after the other"
-_IN_TURNS: Final = "in turns or unknown"
 _RATIOS: Final = {
     "operation": pl.String(),
     "workers": pl.Int32(),
     "threads": pl.Int32(),
+    "load": pl.String(),
     "variant": pl.String(),
     **dict.fromkeys(("ratio", "low", "high"), pl.Float64()),
     "n": pl.Int64(),
@@ -67,9 +64,11 @@ class ComparisonPanels:
     Attributes:
         base: name of the base variant.
         found: the comparisons, cell by cell.
-        means: per compared cell and variant: n, mean, sd, low, high; of all cells if none is compared.
-        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, other
-            differences, and whether the runs alternated with those of the base (`order`).
+        means: per compared cell and variant, of the runs that were compared: n, mean, sd, low, high; of all runs if
+            nothing is compared.
+        ratios: per cell and variant other than the base: ratio with the interval that decided, verdict, runs still
+            needed, other differences, and how the runs lie in time to those of the base (`order`). `load` names other
+            parts of the load in which the cells differ.
         alone: variants with no cell in common with the base.
         margin: relative difference that counts as none.
     """
@@ -84,7 +83,7 @@ class ComparisonPanels:
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The comparisons of `ratios`, each with its cell and other differences in `stratum`."""
-        return tuple(_placed(self.found.comparisons, self.found.runs))
+        return tuple(_placed(self.found.comparisons))
 
     def plot(self, *, most: int = 25) -> list[go.Figure]:
         """Ratios to the base with their intervals, one figure for each operation.
@@ -109,11 +108,14 @@ class ComparisonPanels:
             p_adjusted=pl.Series(map(p_text, self.ratios["p_difference_adjusted"]), dtype=pl.String),
             runs=pl.format("{} and {}", "n", "n_base"),
         )
-        return shown.select(*_CELL, "variant", "ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
+        load = ["load"] if shown["load"].n_unique() > 1 else []
+        found = ("ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
+        return shown.select(*_CELL, *load, "variant", *found)
 
     def means_table(self) -> pl.DataFrame:
         """The means for readers: n, mean with its interval, and standard deviation of each set-up that is compared."""
-        return self.means.select(*_CELL, "variant", "n", "mean", "low", "high", "sd")
+        load = ["load"] if self.means["load"].n_unique() > 1 else []
+        return self.means.select(*_CELL, *load, "variant", "n", "mean", "low", "high", "sd")
 
     def operations(self) -> list[str]:
         """Names of the operations in which something is compared."""
@@ -121,29 +123,56 @@ class ComparisonPanels:
 
 
 def comparison_panels(
-    selection: Selection, *, base: str = "", level: float = LEVEL, margin: float = MARGIN
+    selection: Selection,
+    *,
+    base: str = "",
+    pool: str | Sequence[str] = (),
+    level: float = LEVEL,
+    margin: float = MARGIN,
 ) -> ComparisonPanels:
     """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
 
     Args:
         selection: runs with their set-up.
         base: name of a variant, or its first part; empty: the one with the most runs.
+        pool: columns of the load that need not be equal, as a list or separated by commas; `experiment` to pool runs of
+            several experiments.
         level: confidence level.
         margin: relative difference that counts as none.
 
     Raises:
-        UnknownNameError: no variant has the name of the base.
+        UnknownNameError: no variant has the name of the base, or there is no such column.
     """
     runs, start = selection.runs, base_variant(selection, base)
-    found = _compared(runs, start, level, margin)
-    ratios = _ratios(tuple(_placed(found.comparisons, found.runs)))
+    pooled = tuple(name.strip() for name in pool.split(",") if name.strip()) if isinstance(pool, str) else tuple(pool)
+    found = _compared(runs, start, pooled, level, margin)
+    placed = tuple(_placed(found.comparisons))
+    ratios = _ratios(placed)
+    means = _means_compared(placed, level) if placed else _means_of_all(runs, found.strata, level)
     met = set(ratios["variant"]) | {start}
-    cells = ratios.select(_CELL).unique()
-    compared = runs.filter(pl.col("variant").is_in(list(met))).join(cells, on=_CELL, how="semi", nulls_equal=True)
-    shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
-    groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
-    means = summarise_runs(shown, METRIC, by=groups, level=level, allow=AS_SELECTED)
     return ComparisonPanels(start, found, means, ratios, in_order(set(runs["variant"]) - met), margin)
+
+
+def _means_compared(comparisons: Sequence[Comparison], level: float) -> pl.DataFrame:
+    """The mean of each set of runs that was compared, once."""
+    sides: dict[tuple[object, ...], pl.DataFrame] = {}
+    for one in comparisons:
+        place = {**{name: one.stratum[name] for name in _CELL}, "load": one.stratum["load"]}
+        for name, runs in zip((one.label_a, one.label_b), one.sides or (), strict=True):
+            key = (*place.values(), name, tuple(runs["run_id"].sort()) if "run_id" in runs.columns else runs.height)
+            sides.setdefault(key, runs.with_columns(load=pl.lit(place["load"])))
+    rows = pl.concat([runs.with_columns(_side=pl.lit(i)) for i, runs in enumerate(sides.values())])
+    means = summarise_runs(rows, METRIC, by=[*_CELL, "load", "variant", "_side"], level=level, allow=AS_SELECTED)
+    return means.drop("_side")
+
+
+def _means_of_all(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
+    """The means of all configurations, where nothing is compared."""
+    groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
+    means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, allow=AS_SELECTED)
+    others = [name for name in strata if name not in (*_CELL, "phase", "workload")]
+    load = series_names(means.select(others)) if others else pl.Series([""] * means.height, dtype=pl.String)
+    return means.with_columns(load=load)
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
@@ -151,12 +180,12 @@ def in_order(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=natural_key))
 
 
-def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> RunComparison:
-    """The result of `compare DIR --by variant --base BASE --pool ...`; empty if no cell has two variants."""
+def _compared(runs: pl.DataFrame, base: str, pool: tuple[str, ...], level: float, margin: float) -> RunComparison:
+    """The result of `compare DIR --by variant --base BASE`; empty if no cell has two variants."""
     try:
-        return compare_runs(runs, METRIC, "variant", base, pool=POOLED, level=level, margin=margin, allow=AS_SELECTED)
+        return compare_runs(runs, METRIC, "variant", base, pool=pool, level=level, margin=margin, allow=AS_SELECTED)
     except InsufficientDataError:
-        return RunComparison((), "variant", METRIC, comparability(runs, "variant", POOLED).strata, POOLED, (), runs)
+        return RunComparison((), "variant", METRIC, comparability(runs, "variant", pool).strata, pool, (), runs)
 
 
 def base_variant(selection: Selection, base: str) -> str:
@@ -169,23 +198,35 @@ def base_variant(selection: Selection, base: str) -> str:
     Raises:
         UnknownNameError: no variant has that name.
     """
-    counts = selection.runs.group_by("variant", maintain_order=True).len()
-    names = counts.sort("len", descending=True, maintain_order=True)["variant"].to_list()
+    names = selection.runs["variant"].unique().sort().to_list()
     if base in ("", *names):
-        return base or str(names[0])
+        return base or str(usual_level(selection.runs, "variant"))
     short = [str(name) for name in names if name.split(", ")[0] == base]
     if len(short) != 1:
         raise UnknownNameError("variant", base, names)
     return short[0]
 
 
-def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:
-    """Comparisons with their cell and other differences in `stratum`."""
+def _placed(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Comparisons with their cell, other parts of the load and other differences in `stratum`."""
+    strata = [one.stratum for one in comparisons]
+    names = [name for name in dict.fromkeys(name for one in strata for name in one) if name not in _PLACED]
+    varying = [name for name in names if len({one.get(name) for one in strata}) > 1]
     for one in comparisons:
-        cell = in_stratum(runs, one.stratum)
-        mine, reference = (cell.filter(pl.col("variant") == name) for name in (one.label_a, one.label_b))
-        place = dict(zip(_CELL, mine.select(_CELL).row(0), strict=True))
-        yield replace(one, stratum={**place, "differs": _differs(mine, reference), "n_base": reference.height})
+        mine, reference = one.sides or (pl.DataFrame(), pl.DataFrame())
+        place = {name: mine[name][0] if name in mine.columns else None for name in _CELL}
+        load = ", ".join(filter(None, (_load_words(name, one.stratum.get(name)) for name in varying)))
+        words = {"load": load, "differs": _differs(mine, reference), "n_base": reference.height}
+        yield replace(one, stratum={**place, **words})
+
+
+def _load_words(name: str, value: object) -> str:
+    """A part of the load in words; empty if it is not known."""
+    if value is None or value == "":
+        return ""
+    if name in _SAID and isinstance(value, int):
+        return f"{_value_text(value)} {_SAID[name]}"
+    return f"{name.replace('_', ' ')} {setting_text(name, value)}"
 
 
 def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
@@ -209,16 +250,16 @@ def _value_text(value: int | str) -> str:
 def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
     rows = [
         {
-            **{name: c.stratum[name] for name in _CELL},
+            **{name: c.stratum[name] for name in (*_CELL, "load")},
             "variant": c.label_a,
             "ratio": c.ratio.estimate,
-            **dict(zip(("low", "high"), c.ratio.ends, strict=True)),
+            **dict(zip(("low", "high"), c.deciding.ends, strict=True)),
             "n": c.mean_a.n,
             "n_base": c.mean_b.n,
             "verdict": c.verdict,
             **c.known_p_values(),
             "runs_missing": c.runs_missing,
-            "order": APART if c.made_apart else _IN_TURNS,
+            "order": c.order,
             "also_differs": c.stratum["differs"],
         }
         for c in comparisons

@@ -16,7 +16,6 @@ from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import Comparison
-from citus_analysis.stats.run_means import in_stratum
 from citus_analysis.texts.number_text import with_interval
 
 _MOST_PARTS: Final = 3
@@ -25,7 +24,6 @@ _UNTRACED: Final = "statements were not traced in two or more runs of each side"
 
 def accounts_of(
     comparisons: Sequence[Comparison],
-    runs: pl.DataFrame,
     dataset: TableSource,
     *,
     level: float = LEVEL,
@@ -35,16 +33,14 @@ def accounts_of(
 
     Args:
         comparisons: comparisons of the column `variant`.
-        runs: the runs that were compared, with their set-up.
         dataset: gives `statements`, `spans` and what was recorded of the nodes.
         level: confidence level.
         margin: relative difference that counts as none.
     """
     found = []
     unexplained: dict[str, list[str]] = {}
-    for one in (one for one in comparisons if one.verdict in ("faster", "slower")):
-        cell = in_stratum(runs, one.stratum)
-        base, other = (cell.filter(variant=label) for label in (one.label_b, one.label_a))
+    for one in (one for one in comparisons if one.differs):
+        other, base = one.sides or (pl.DataFrame(), pl.DataFrame())
         try:
             sides = observed_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
             found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))

@@ -28,6 +28,7 @@ from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_p
 from citus_analysis.published._overview import measured_rates, new_orders, published_numbers, rates_not_measured
 from citus_analysis.published.published_study import (
     monitoring_comparison,
+    published_fits,
     published_identity,
     reconciled_rows,
     reproduced,
@@ -73,6 +74,7 @@ from citus_analysis.report.published_text import (
     claim_rows,
     claims_sentence,
     findings_table,
+    fit_sentences,
     monitoring_sentence,
     published_sentences,
     published_warnings,
@@ -101,12 +103,13 @@ from citus_analysis.report.server_text import (
     shown_statements,
 )
 from citus_analysis.report.side_by_side import overhead_sentences
+from citus_analysis.report.study_figures import show_study
 from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, load_bounds, resource_demands
 from citus_analysis.serverlogs.activity_tables import summarise_lock_waits
 from citus_analysis.serverlogs.error_tables import errors_over_time
 from citus_analysis.serverlogs.session_tables import connection_times, summarise_sessions
-from citus_analysis.spans.analyse.beside_clients import in_milliseconds, parts_by_configuration
+from citus_analysis.spans.analyse.beside_clients import in_milliseconds, parts_by_configuration, states_by_configuration
 from citus_analysis.spans.analyse.composition import fan_out_profile
 from citus_analysis.spans.analyse.followed import trace_studies
 from citus_analysis.spans.analyse.time_cells import percentiles_over_time, summed_time

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import joint_text, parts_of_t, shares_of_t
+from citus_analysis.report.sentence_parts import joint_text, parts_of_t, range_of, shares_of_t, times_of
 from citus_analysis.spans.analyse.profile import ProfileStudy
+from citus_analysis.spans.analyse.selected_statements import CONNECTING, FIRST_EXECUTION, START
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
 from citus_analysis.texts.number_text import percent, readable
@@ -18,13 +19,24 @@ from citus_analysis.units import US_PER_MS
 def profile_sentences(study: ProfileStudy) -> list[str]:
     """Sentences on the parts of a statement's time, their change with the cluster, and the number of statements."""
     found = [sentence for kind in study.kinds() for sentence in _composition(study, kind)]
-    findings = [*found, *_sizes(study), *_places(study)]
-    return [*findings[:5], _entered(study)]
+    return [*found, *_connecting(study), *_sizes(study), *_places(study), *_sampled_client(study), _entered(study)]
 
 
 def _entered(study: ProfileStudy) -> str:
     runs = study.statements.select("resource", "run_id").n_unique()
-    entered = f"{counted(study.statements.height, 'sampled statement')} of {counted(runs, 'run')} were profiled"
+    selected = study.selected
+    apart = selected.apart["state"].cast(pl.String).value_counts().sort("count", descending=True)
+    words = {
+        START: f"one of the first {selected.skip_first} of its session",
+        CONNECTING: "opened a connection to another node",
+        FIRST_EXECUTION: "executed for the first time",
+    }
+    left_out = [f"{count:,} ({words[state]})" for state, count in apart.iter_rows()]
+    every = f" of {selected.height:,}" if left_out else ""
+    entered = (
+        f"{selected.steady.height:,}{every} {noun_for(selected.height, 'sampled statement')} of {counted(runs, 'run')} "
+    )
+    entered += "were profiled" + (f", without {listed(left_out)}" if left_out else "")
     tasks, exact = study.matched
     if not tasks and study.children:
         remote = counted(study.children, "remote execution")
@@ -35,18 +47,67 @@ def _entered(study: ProfileStudy) -> str:
     return f"{entered}; {share} {counted(tasks, 'task')} on other nodes were paired exactly with their execution."
 
 
+def _largest_remote(study: ProfileStudy, rows: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """The rows of remote executions of a kind in the largest cluster of the usual set-up."""
+    remote = rows.filter(statement_kind=kind, executed="remote", threads=study.threads, family=study.main)
+    return remote.filter(pl.col("workers").fill_null(0) == pl.col("workers").fill_null(0).max())
+
+
 def _composition(study: ProfileStudy, kind: str) -> list[str]:
     """Mean T of remote executions at the largest cluster of the usual set-up, and the shares of P, C and L."""
-    remote = study.profile.filter(statement_kind=kind, executed="remote", threads=study.threads, family=study.main)
-    largest = remote.filter(pl.col("workers") == pl.col("workers").max())
-    means = parts_of_t(largest)
-    if not means:
+    largest = _largest_remote(study, study.profile, kind)
+    whole = largest.filter(quantity="T")
+    if whole.is_empty():
         return []
-    workers, n = largest.filter(quantity="T").select("workers", "n").row(0)
+    means = parts_of_t(largest)
+    workers, n = whole.select("workers", "n").row(0)
+    shares = f": {shares_of_t(means)}" if means else ""
+    made = _largest_remote(study, study.statements, kind)["connect_us"].count()
+    opening = f"; {'each' if made == n else f'{made:,}'} of them opened a connection" if made else ""
     return [
-        f"A remote {kind.upper()} on {size_text(workers)} with {threads_text(study.threads)} takes "
-        f"{readable(means['T'] / US_PER_MS)} ms on the server: {shares_of_t(means)} "
-        f"(means of {counted(n, 'statement')})."
+        f"On {size_text(workers)} with {threads_text(study.threads)}, a remote {kind.upper()} of the sampled client "
+        f"takes {readable(whole['mean_us'][0] / US_PER_MS)} ms on the server in the steady state{shares} "
+        f"(means of {counted(n, 'statement')}{opening})."
+    ]
+
+
+def _connecting(study: ProfileStudy) -> list[str]:
+    """How many statements of the same configurations opened a connection, and the time that this took."""
+    parts = []
+    for kind in study.kinds():
+        opened, steady = (_largest_remote(study, rows, kind) for rows in (study.selected.apart, study.statements))
+        every = opened.filter(pl.col("state") != START).height + steady.height
+        opened = opened.filter(state=CONNECTING)
+        n, known = opened.height, opened["connect_us"].count()
+        if not n:
+            continue
+        share = f"{n:,} of {every:,} remote {kind.upper()}s ({percent(n / every)})"
+        took_ms, connect_ms = opened.select(pl.col("total_us", "connect_us").mean() / US_PER_MS).row(0)
+        took = f"{share} opened one to another node and took {readable(took_ms)} ms"
+        if known == n:
+            took += (
+                f", {readable(connect_ms)} ms of it for the connection ({readable(connect_ms * n / every)} ms for each"
+            )
+            took += f" of the {every:,})"
+        elif known:
+            took += f" (the connection took {readable(connect_ms)} ms in the {known:,} whose logs tell)"
+        parts.append(took)
+    return [f"The steady state leaves out statements that opened a connection: {'; '.join(parts)}."] if parts else []
+
+
+def _sampled_client(study: ProfileStudy) -> list[str]:
+    """The latency of the client whose statements these are, against that of the main clients, where it is decided."""
+    decided = [one for one in study.sampled if one.verdict in ("slower", "faster")]
+    words = [
+        f"its {str(one.stratum['kind']).upper()}s took {readable(one.mean_a.estimate / US_PER_MS)} ms at the client, "
+        f"{times_of(one)} times as long as those of the main clients ({range_of(one)})"
+        for one in decided
+    ]
+    if not words:
+        return []
+    return [
+        f"These are times of the sampled client, not of the main clients: {'; '.join(words)}, all states of its "
+        "sessions included."
     ]
 
 
@@ -113,17 +174,36 @@ def _places(study: ProfileStudy) -> list[str]:
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
     """Caveats for comparisons of times: records missing from the logs, unknown places, times with the commit."""
-    return [*_missing_records(study), *study.unplaced, *_outside(study), *_hidden_commits(study)]
+    return [
+        *_missing_records(study),
+        *study.unplaced,
+        *_outside(study),
+        *_inferred_connections(study),
+        *_hidden_commits(study),
+    ]
+
+
+def _inferred_connections(study: ProfileStudy) -> list[str]:
+    """That the opened connections were inferred, where the logs have no records of them."""
+    selected = study.selected
+    if not selected.inferred or not study.matched[0] or CONNECTING not in selected.apart["state"]:
+        return []
+    return [
+        f"The logs of {counted(selected.inferred, 'run')} have no records of connections between nodes (Citus writes "
+        "them at debug4). There, the statement whose child is the first that its session logged counts as the one that "
+        "opened the connection; where a log begins later, that is one statement too many for each connection."
+    ]
 
 
 def _outside(study: ProfileStudy) -> list[str]:
     """Statements outside the time in which the main clients ran."""
-    window, notes = study.window, []
+    window, notes = study.selected.window, []
+    entered = study.selected.height + study.selected.failed
     if window.outside:
         every = len(window.runs_outside)
         all_of = f" They are all statements of {counted(every, 'run')}." if every else ""
         notes.append(
-            f"{window.outside:,} of {window.outside + window.rows.height:,} sampled statements began before or ended "
+            f"{window.outside:,} of {window.outside + entered:,} sampled statements began before or ended "
             f"after the time in which all main clients of their run ran, and are left out.{all_of} The latencies that "
             "the sampled client reports include them."
         )

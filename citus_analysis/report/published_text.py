@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.published.claims.judging import VERDICTS, JudgedClaims
-from citus_analysis.published.published_study import PublishedStudy
+from citus_analysis.published.published_study import PublishedFit, PublishedStudy
 from citus_analysis.report.sentence_parts import with_model_names
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.stats import Comparison
@@ -72,8 +72,8 @@ def _narrow(study: PublishedStudy, table: str) -> str:
 def _grown(study: PublishedStudy) -> str:
     first, last = study.relative.row(0, named=True), study.relative.row(-1, named=True)
     return (
-        f"From {first[study.size]:g} to {last[study.size]:g} {study.size} throughput grew "
-        f"{last['speedup']:.2f} times ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
+        f"With {last[study.size]:g} {study.size}, throughput is {last['speedup']:.2f} times that with "
+        f"{first[study.size]:g} ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
         f"{percent(last['efficiency'])} ({percent(last['efficiency_low'])} to {percent(last['efficiency_high'])})."
     )
 
@@ -84,14 +84,30 @@ def _modelled(study: PublishedStudy) -> str:
     return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
 
 
+def fit_sentences(one: PublishedFit) -> list[str]:
+    """How a published series without spread grew, and which models its values do not reject."""
+    first, last = one.values.row(0, named=True), one.values.row(-1, named=True)
+    rate = {"nopm": "the number of new orders"}.get(one.metric, "throughput")
+    where = f"{_place(one.table)} of {_SOURCES.get(one.source, one.source)}"
+    grown = (
+        f"In {where}, {rate} with {last[one.size]:g} {one.size} is {last['speedup']:.2f} times that with "
+        f"{counted(int(first[one.size]), one.size.removesuffix('s'))}, an efficiency of {percent(last['efficiency'])}"
+    )
+    if last["efficiency"] > 1:
+        few = f"{one.values.height} values without a spread do not prove it"
+        return [f"{grown}: more than in proportion, which no model here can follow; {few}."]
+    models = with_model_names(one.fit.sentence()).replace("these runs", "these values").replace(" runs", " values")
+    return [f"{grown}.", f"Of the models, {models}."]
+
+
 def monitoring_sentence(comparison: Comparison) -> str:
     """The cost of monitoring according to table 5.3."""
     ratio, runs = comparison.ratio, comparison.runs_needed
     needed = "" if runs is None else f"; a decision needs about {counted(runs, 'run')} each"
     return (
-        f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} "
-        f"each; the ratio to throughput without monitoring is {ratio.estimate:.3f} [{ratio.low:.2f}, "
-        f"{ratio.high:.2f}], the margin is ± {percent(comparison.margin)}{needed}."
+        f"With monitoring, throughput is {ratio.estimate:.3f} times that without it ({ratio.low:.2f} to "
+        f"{ratio.high:.2f}): {comparison.verdict} at a margin of ± {percent(comparison.margin)}, from "
+        f"{counted(comparison.mean_a.n, 'run')} each{needed}."
     )
 
 
@@ -132,19 +148,24 @@ _JUDGES: Final = {"printed numbers": "by_printed_numbers", "runs": "by_these_run
 def claims_sentence(judged: JudgedClaims) -> str:
     """How many claims of the publications are supported, by their own numbers and by the runs of the dataset."""
     claims = counted(judged.claims["claim"].n_unique(), "claim")
-    own, runs = (_counted_verdicts(judged, by) for by in _JUDGES)
+    own, runs = (counted_verdicts(judged, by) for by in _JUDGES)
     by_runs = f"By the runs of this dataset: {runs}." if runs else "The runs of this dataset bear on none of them."
     return f"{claims} of the publications have a form that can be judged. By the printed numbers: {own}. {by_runs}"
 
 
-def _counted_verdicts(judged: JudgedClaims, by: str) -> str:
-    """Claims by verdict, those without data left out; one in several configurations counts with its worst."""
+def counted_verdicts(judged: JudgedClaims, by: str) -> str:
+    """Claims by verdict in words, those without data left out; one in several set-ups counts with its worst verdict.
+
+    Args:
+        judged: the claims.
+        by: `runs` or `printed numbers`.
+    """
     rows = judged.claims.filter(pl.col("judged_by") == by, pl.col("verdict") != "no data")
     worst = [min(verdicts, key=_BAD_FIRST.index) for verdicts in rows.group_by("claim").agg("verdict")["verdict"]]
     return listed([f"{worst.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in worst]) if worst else ""
 
 
-_BAD_FIRST: Final = ("contradicted", "undecided", "supported", "no data")
+_BAD_FIRST: Final = ("contradicted", "undecided", "supported", "as stated", "no data")
 
 
 def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
@@ -156,21 +177,41 @@ def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
         ['claim', 'place', 'allowed', 'by_printed_numbers']
     """
     rank = pl.col("verdict").replace_strict({one: place for place, one in enumerate(_BAD_FIRST)}, return_dtype=pl.Int8)
-    texts = [_verdict_text(row) for row in judged.claims.iter_rows(named=True)]
     rows = judged.claims.with_columns(
         rank=rank,
-        text=pl.Series(texts, dtype=pl.String),
         place=pl.format("{}, {}", "source", "place"),
         allowed=pl.col("form").str.extract("([^,]+)$").str.strip_chars(),
     ).filter(pl.col("verdict") != "no data")
-    by = {
-        name: pl.col("text").filter(pl.col("judged_by") == judge).unique(maintain_order=True).str.join("; ")
-        for judge, name in _JUDGES.items()
-        if judge in rows["judged_by"]
-    }
-    claims = rows.group_by("claim", "place", maintain_order=True)
-    grouped = claims.agg(pl.col("allowed").first(), **by, rank=pl.col("rank").min())
-    return grouped.sort("rank", maintain_order=True).drop("rank")
+    judges = {name: judge for judge, name in _JUDGES.items() if judge in rows["judged_by"]}
+    shown = [
+        {
+            "claim": claim,
+            "place": place,
+            "allowed": part["allowed"][0],
+            **{name: _verdicts_text(part.filter(judged_by=judge)) for name, judge in judges.items()},
+            "rank": part["rank"].min(),
+        }
+        for (claim, place), part in rows.group_by("claim", "place", maintain_order=True)
+    ]
+    texts = dict.fromkeys(("claim", "place", "allowed", *judges), pl.String())
+    return pl.DataFrame(shown, schema=texts | {"rank": pl.Int8()}).sort("rank", maintain_order=True).drop("rank")
+
+
+def _verdicts_text(rows: pl.DataFrame) -> str:
+    """The verdicts of one claim: that of its one configuration, or how many have which, with the range of estimates."""
+    if rows.height < 2:
+        return "".join(map(_verdict_text, rows.iter_rows(named=True)))
+    counts = [
+        f"{verdict} in {counted(found.height, 'set-up')} ({_range_text(found['estimate'])})"
+        for verdict in _BAD_FIRST
+        if (found := rows.filter(verdict=verdict)).height
+    ]
+    return "; ".join(counts)
+
+
+def _range_text(estimates: pl.Series) -> str:
+    low, high = (readable(value) for value in (estimates.min(), estimates.max()) if isinstance(value, float))
+    return low if low == high else f"{low} to {high}"
 
 
 def _verdict_text(row: Mapping[str, object]) -> str:

@@ -8,6 +8,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.path_names import differing_parts
@@ -67,7 +68,7 @@ def _programs(programs: pl.DataFrame) -> list[str]:
     if used.is_empty():
         return []
     row = used.row(0, named=True)
-    where = f" of node {row['node']}" if row["node"] is not None else ""
+    where = f" on {place_text(row['node'])}" if row["node"] is not None else ""
     return [
         f"Of the programs that pidstat listed, {row['program']}{where} of {row['resource']} used most CPU time: "
         f"{row['cpu_percent']:.0f} % of one CPU, all its processes together."
@@ -79,7 +80,7 @@ def _pressure(pressure: pl.DataFrame) -> list[str]:
     if some.is_empty():
         return []
     row = some.row(0, named=True)
-    where = f" on node {row['node']}" if row["node"] is not None else ""
+    where = f" on {place_text(row['node'])}" if row["node"] is not None else ""
     return [
         f"At least one task{where} of {row['resource']} was stalled for the {_AWAITED[row['pressure']]} "
         f"{row['stalled_percent']:.0f} % of the time, and {row['largest_stalled_percent']:.0f} % at most."

@@ -12,8 +12,10 @@ from citus_analysis.plots.published_figures import model_name
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.counted_words import listed, load_text
-from citus_analysis.texts.number_text import interval_words, with_interval
+from citus_analysis.texts.number_text import adding_up, interval_words, with_interval
 
+#: Shares in percent without decimals add up within this.
+_ROUNDED: Final = 0.005
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 
@@ -61,14 +63,18 @@ def interval_cells(rows: pl.DataFrame, estimate: str) -> pl.Series:
 
 
 def parts_of_t(profile: pl.DataFrame) -> dict[str, float]:
-    """Mean T, P, C and L of the rows of a profile, which have one kind of statement; empty if one of them is missing.
+    """Mean T, P, C and L of the rows of a profile, which have one kind of statement.
+
+    Empty if one of them is missing, or if P, C and L are not parts of T, because the children of many are unknown.
 
     Example:
         >>> parts_of_t(pl.DataFrame({"quantity": ["T"], "mean_us": [10.0]}))
         {}
     """
     means = dict(profile.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
-    return means if {"T", "P", "C", "L"} <= means.keys() else {}
+    if not {"T", "P", "C", "L"} <= means.keys():
+        return {}
+    return means if abs(means["P"] + means["C"] + means["L"] - means["T"]) <= _ROUNDED * means["T"] else {}
 
 
 def shares_of_t(means_us: Mapping[str, float]) -> str:
@@ -79,7 +85,8 @@ def shares_of_t(means_us: Mapping[str, float]) -> str:
         '50 % in the parent, 40 % in the child and 10 % between them'
     """
     parts = {"P": "in the parent", "C": "in the child", "L": "between them"}
-    return listed([f"{100 * means_us[symbol] / means_us['T']:.0f} % {words}" for symbol, words in parts.items()])
+    shares, _ = adding_up([100 * means_us[symbol] / means_us["T"] for symbol in parts], 100.0, more=1)
+    return listed([f"{share} % {words}" for share, words in zip(shares, parts.values(), strict=True)])
 
 
 def times_of(comparison: Comparison) -> str:
@@ -103,7 +110,7 @@ def range_of(comparison: Comparison) -> str:
     """
     one = comparison.deciding
     if not one.exists:
-        return "a single run"
+        return "a single run" if one.n < 2 else "too few runs for an interval"
     return interval_words(one.estimate, one.low, one.high).partition(" (")[2].removesuffix(")")
 
 
@@ -143,8 +150,11 @@ def joint_text(comparisons: Sequence[Comparison]) -> str:
         >>> one = compare([20.0, 21, 22], [10.0, 11, 12])
         >>> joint_text([one]), joint_text(compare_many([one] * 4))
         ('', 'simultaneous 95 % intervals over 4 comparisons')
+        >>> joint_text([*compare_many([one] * 4), *compare_many([one] * 2)])
+        'simultaneous 95 % intervals over 2 or 4 comparisons'
     """
-    sizes = [one.family_size for one in comparisons if one.ratio.exists]
+    sizes = sorted({one.family_size for one in comparisons if one.ratio.exists})
     if not sizes or max(sizes) < 2:
         return ""
-    return f"simultaneous {comparisons[0].ratio.level * 100:g} % intervals over {max(sizes)} comparisons"
+    numbers = " or ".join(map(str, sizes))
+    return f"simultaneous {comparisons[0].ratio.level * 100:g} % intervals over {numbers} comparisons"

@@ -25,12 +25,11 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.runs.setups import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.spans.analyse.coarse import coarse_profile
-from citus_analysis.spans.analyse.profile import profiled_statements
+from citus_analysis.spans.analyse.selected_statements import select_statements
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.estimate.intervals import MeanMethod
-from citus_analysis.stats.run_means import in_stratum
-from citus_analysis.texts.counted_words import load_text, size_expr, size_text
+from citus_analysis.texts.counted_words import listed, load_text, size_expr, size_text
 from citus_analysis.texts.number_text import with_readable_times
 
 _SIZE: Final = ("workers", "threads")
@@ -48,18 +47,20 @@ class SideBySide:
             a bar is the best of several set-ups, `variant` names it.
         x: the meaning of `x`, in words.
         what: the kind of the groups, in words.
+        unequal: in what bars that stand side by side differ besides, in a sentence; empty if in nothing that is known.
     """
 
     means: pl.DataFrame
     x: str
     what: str
+    unequal: str = ""
 
     def plot(self, *, most: int = 12) -> list[go.Figure]:
         """One figure of bars for each panel; none if there is nothing to compare."""
         parts = list(self.means.group_by("panel", maintain_order=True))[:most]
         order = list(dict.fromkeys(self.means["group"]))
         titles = {name: f"{name}: throughput by {self.x}" for (name,), _ in parts if name}
-        titles[""] = f"Throughput by {self.x}"
+        titles[""] = f"Throughput by {self.x}" + (" (unequal CPU, see the table)" if self.unequal else "")
         return [plot_bars(rows, x_title=self.x, title=titles[name], order=order) for (name,), rows in parts]
 
     def table(self) -> pl.DataFrame:
@@ -69,10 +70,11 @@ class SideBySide:
         names = {"panel": "set-up", "x": self.x, "group": self.what, "variant": "set-up"}
         places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
         places += ["variant"] if "variant" in self.means.columns else []
+        known = [name for name in ("cpu_per_node",) if name in self.means.columns]
         sizes = [size_expr().alias("size") if name == "workers" else name for name in _SIZE if name != self.x]
         cells = interval_cells(self.means, "mean")
-        shown = self.means.select(*places, *sizes, "n", sd_ops_s="sd", throughput_ops_s=cells)
-        return shown.rename({name: names[name] for name in places})
+        shown = self.means.select(*places, *sizes, *known, "n", sd_ops_s="sd", throughput_ops_s=cells)
+        return shown.rename({name: names[name] for name in places} | dict.fromkeys(known, "cores of each node"))
 
 
 def _nothing(x: str, what: str) -> SideBySide:
@@ -105,7 +107,24 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
     named = bars.with_columns(panel=pl.lit(""), x="operation", group="system")
-    return SideBySide(named.select("panel", "x", "group", "variant", *_SIZE, *_MEANS), "operation", "system")
+    known = (
+        ["cpu_per_node"] if "cpu_per_node" in bars.columns and bars["cpu_per_node"].null_count() < bars.height else []
+    )
+    shown = named.select("panel", "x", "group", "variant", *_SIZE, *known, *_MEANS)
+    return SideBySide(shown, "operation", "system", _unequal_cpu(shown) if known else "")
+
+
+def _unequal_cpu(bars: pl.DataFrame) -> str:
+    """The CPU that the nodes of systems side by side may use, if it differs; empty if it is equal."""
+    if not (bars.group_by("x").agg(pl.struct("cpu_per_node", "workers").n_unique()).to_series(1) > 1).any():
+        return ""
+    rows = bars.select("group", "cpu_per_node", "workers").unique(maintain_order=True).iter_rows()
+    words = dict.fromkeys(
+        f"{system} {f'{cores} cores for each node' if cores else 'an amount that is not known'}"
+        f" ({size_text(workers) if workers is not None else 'of unknown size'})"
+        for system, cores, workers in rows
+    )
+    return f"The systems side by side may use unequal amounts of CPU: {listed([*words])}."
 
 
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
@@ -181,7 +200,7 @@ def distinct_parts(texts: Sequence[str]) -> dict[str, str]:
 
 
 def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: float = MARGIN) -> RunComparison | None:
-    """Throughput with the sampled client compared with that without it; None if no set-up was run both ways.
+    """Throughput without the sampled client compared with that with it; None if no set-up was run both ways.
 
     Args:
         selection: runs with their set-up.
@@ -192,7 +211,7 @@ def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: f
     if runs["monitored"].n_unique() < 2:
         return None
     try:
-        found = compare_runs(runs, METRIC, "monitored", base=False, level=level, margin=margin, allow=AS_SELECTED)
+        found = compare_runs(runs, METRIC, "monitored", base=True, level=level, margin=margin, allow=AS_SELECTED)
     except InsufficientDataError:
         return None
     return found if found.comparisons else None
@@ -203,12 +222,16 @@ def overhead_sentences(found: RunComparison | None) -> list[str]:
     if found is None:
         return []
     words = {
-        "faster": "is faster with monitoring than without it",
-        "slower": "is slower with monitoring than without it",
-        "equivalent": "is the same with monitoring and without it",
-        "inconclusive": "may or may not change with monitoring; these runs do not decide it",
+        "equivalent": "is as fast without monitoring as with it, within {margin:g} % ({range} times)",
+        "inconclusive": "is {times} times as fast without monitoring as with it ({range}), which decides nothing",
     }
-    return [f"{_place(c, found)}: throughput {words[c.verdict]} ({times_of(c)} times, {range_of(c)})." for c in found]
+    decided = "is {times} times as fast without monitoring as with it ({range})"
+    return [
+        f"{_place(c)} {words.get(c.verdict, decided)}.".format(
+            times=times_of(c), range=range_of(c), margin=100 * c.margin
+        )
+        for c in found
+    ]
 
 
 def overhead_table(found: RunComparison | None) -> pl.DataFrame:
@@ -217,22 +240,22 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
         return pl.DataFrame(schema={"measured": pl.String(), "monitored": pl.Boolean(), "n": pl.Int64()})
     rows = [
         {
-            "measured": _place(c, found),
+            "measured": _place(c),
             "monitored": monitored,
             "n": len(values),
             **mean.record("mean_ops_s"),
             "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-            "verdict": c.verdict if monitored else "",
+            "verdict": "" if monitored else c.verdict,
         }
         for c in found
-        for monitored, mean in ((False, c.mean_b), (True, c.mean_a))
-        for values in (in_stratum(found.runs, c.stratum).filter(monitored=monitored)[METRIC].to_numpy(),)
+        for monitored, mean, side in zip((False, True), (c.mean_a, c.mean_b), c.sides or (), strict=True)
+        for values in (side[METRIC].to_numpy(),)
     ]
     return pl.DataFrame(rows)
 
 
-def _place(c: Comparison, found: RunComparison) -> str:
-    return at_load(in_stratum(found.runs, c.stratum).row(0, named=True))
+def _place(c: Comparison) -> str:
+    return at_load((c.sides or (pl.DataFrame(),))[0].row(0, named=True))
 
 
 def intensity_table(
@@ -241,8 +264,8 @@ def intensity_table(
     """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
 
     The intensity is the number of records and of operations; runs that ended before all operations were done, because
-    their time was up, have none. The servers' times are those of sampled statements within the measured windows of the
-    runs, over all places of execution.
+    their time was up, have none. The servers' times are those of sampled statements of the steady state within the
+    measured windows of the runs, over all places of execution.
 
     Args:
         selection: runs with their set-up.
@@ -275,12 +298,13 @@ def intensity_table(
 def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
     try:
-        placed = profiled_statements(selection, dataset).join(where, on=["run_id", "resource"])
+        selected = select_statements(selection, dataset, skip_first=skip_first)
+        placed = selected.steady.join(where, on=["run_id", "resource"])
     except InsufficientDataError:
         placed = pl.DataFrame()
     if placed.is_empty():
         return pl.DataFrame(schema=empty)
-    profile = coarse_profile(placed, by=["cell"], quantities=["T"], skip_first=skip_first)
+    profile = coarse_profile(placed, by=["cell"], quantities=["T"])
     return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
 
 

@@ -1,9 +1,10 @@
-"""The status of a run (ok, degraded or failed) and its reason, by the same rules in the runner and in `ingest`.
+"""The status of a run (ok, doubtful, degraded or failed) and its reason, by the same rules in runner and `ingest`.
 
 :data:`citus_analysis.runs.status_rules.STATUS_RULES` is the one table of the rules. :func:`with_status` judges the load
 generators' outputs by it, :func:`with_verdicts` adds the verdicts of the runner, which detects failures that these
-outputs do not show. The status of a run is the worse of the two. Statistics take runs that are ok, and degraded ones
-where a user allows it (:func:`allowed_statuses`).
+outputs do not show, and :func:`with_doubts` what the samples of the machines show. The status of a run is the worst of
+these. Statistics take runs that are ok, and doubtful or degraded ones where a user allows it
+(:func:`allowed_statuses`).
 
 Example:
     >>> import polars as pl
@@ -22,7 +23,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runs.status_rules import STATUS_RULES
+from citus_analysis.runs.status_rules import FOREIGN, STATUS_RULES
 from citus_analysis.schema import STATUSES
 from citus_analysis.texts.counted_words import counted
 
@@ -33,7 +34,7 @@ _SEVERITY: Final = {status: severity for severity, status in enumerate(STATUSES)
 
 
 #: `allow` of a function that gets runs which were selected before; which may enter was decided then.
-AS_SELECTED: Final = ("degraded",)
+AS_SELECTED: Final = ("doubtful", "degraded")
 
 
 def worst_status(*statuses: str) -> str:
@@ -50,7 +51,7 @@ def allowed_statuses(allow: str | Collection[str] = ()) -> tuple[str, ...]:
     """The statuses of the runs that enter a statistic.
 
     Args:
-        allow: `degraded`, to take degraded runs in as well; as one text or several, also separated by commas.
+        allow: `doubtful` or `degraded`, to take such runs in as well; as one text or several, also separated by commas.
 
     Raises:
         UsageError: another word; runs that failed measured nothing that could be used.
@@ -58,12 +59,14 @@ def allowed_statuses(allow: str | Collection[str] = ()) -> tuple[str, ...]:
     Example:
         >>> allowed_statuses(), allowed_statuses("degraded")
         (('ok',), ('ok', 'degraded'))
+        >>> allowed_statuses("doubtful, degraded")
+        ('ok', 'doubtful', 'degraded')
     """
     texts = [allow] if isinstance(allow, str) else allow
     words = [word.strip() for text in texts for word in str(text).split(",") if word.strip()]
-    if unknown := [word for word in words if word not in STATUSES[:2]]:
+    if unknown := [word for word in words if word not in STATUSES[:3]]:
         raise UsageError(
-            f"runs with the status {unknown[0]!r} cannot be allowed", way_out="allow 'degraded', or nothing"
+            f"runs with the status {unknown[0]!r} cannot be allowed", way_out="allow 'doubtful', 'degraded', or nothing"
         )
     return tuple(status for status in STATUSES if status == STATUSES[0] or status in words)
 
@@ -80,8 +83,9 @@ def used_notes(runs: pl.DataFrame) -> list[str]:
     """
     texts = []
     of = f"of {runs.height}"
-    if "status" in runs.columns and (n := int((runs["status"].cast(pl.String) == "degraded").sum())):
-        texts.append(f"{counted(n, 'degraded run')} {of} used, as allowed")
+    if "status" in runs.columns:
+        numbers = {status: int((runs["status"].cast(pl.String) == status).sum()) for status in STATUSES[1:3]}
+        texts += [f"{counted(n, f'{status} run')} {of} used, as allowed" for status, n in numbers.items() if n]
     if "notes" in runs.columns and (n := runs.height - runs["notes"].null_count()):
         texts.append(
             f"{counted(n, 'run')} {of} {'has' if n == 1 else 'have'} a client's output that contradicts itself (notes)"
@@ -110,9 +114,9 @@ def with_status(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 _OPTIONAL: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(("tool", "script"), pl.String()),
+    **dict.fromkeys(("tool", "script", "foreign_work"), pl.String()),
     **dict.fromkeys(("operations_done", "reported_errors"), pl.Int64()),
-    **dict.fromkeys(("throughput_ops_s", "failed_share", "new_orders_per_min"), pl.Float64()),
+    **dict.fromkeys(("throughput_ops_s", "failed_share", "new_orders_per_min", "foreign_share_percent"), pl.Float64()),
 }
 
 
@@ -146,4 +150,39 @@ def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
     ).select(runs.columns)
 
 
+def with_doubts(runs: pl.DataFrame, foreign: pl.DataFrame) -> pl.DataFrame:
+    """Runs with the doubts that other work on their machines raises; earlier doubts are replaced.
+
+    Args:
+        runs: the table `runs`.
+        foreign: `resource`, `run_id`, `foreign_share_percent` (of the machine's CPU time) and `foreign_work` (in words)
+            of the runs for which they are known.
+
+    Example:
+        >>> run = {"resource": "w2", "run_id": "1", "status": "ok", "status_reason": None}
+        >>> work = {"resource": "w2", "run_id": "1", "foreign_share_percent": 30.0, "foreign_work": "from 10:00:00 on"}
+        >>> doubted = with_doubts(pl.DataFrame([run]), pl.DataFrame([work]))
+        >>> doubted.select("status", "status_reason").row(0)
+        ('doubtful', 'other work on the machine from 10:00:00 on')
+        >>> with_doubts(doubted, pl.DataFrame([work]).clear())["status"].to_list()
+        ['ok']
+    """
+    (rule,) = (one for one in STATUS_RULES if one.status == _DOUBTFUL)
+    known = foreign.sort("foreign_share_percent").unique(["resource", "run_id"], keep="last")
+    joined = runs.join(known, on=["resource", "run_id"], how="left", maintain_order="left")
+    earlier = pl.col("status_reason").str.split("; ")
+    others = earlier.list.eval(pl.element().filter(~pl.element().str.starts_with(FOREIGN)))
+    words = pl.concat_list(others.fill_null([]), pl.when(rule.holds).then(rule.reason)).list.drop_nulls()
+    status = pl.col("status").cast(pl.String)
+    judged = pl.when(status.is_in(["ok", _DOUBTFUL])).then(
+        pl.when(rule.holds).then(pl.lit(_DOUBTFUL)).otherwise(pl.lit("ok"))
+    )
+    found = joined.select(
+        status=judged.otherwise(status).cast(runs.schema["status"]),
+        status_reason=pl.when(words.list.len() > 0).then(words.list.join("; ")),
+    )
+    return runs.with_columns(found.get_columns())
+
+
+_DOUBTFUL: Final = "doubtful"
 _WINDOW: Final = ("measured_from", "measured_until")

@@ -94,7 +94,8 @@ def operation_of(runs: pl.DataFrame) -> str:
 def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
     """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; existing ones are kept.
 
-    `cpu_per_node` (cores, as text) is added if a resource's description states it.
+    `cpu_per_node` (cores, as text) is added if a resource's description states it, and `experiment`, the name of the
+    experiment that made the runs.
 
     Args:
         runs: rows of the table `runs`.
@@ -109,6 +110,11 @@ def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.Da
         found = found.with_columns(pl.col("settings").fill_null(""))
     if "resource" in found.columns and "cpu_per_node" not in found.columns and settings is not None:
         found = _with_cpu_per_node(found, settings)
+    if "resource" in found.columns and "experiment" not in found.columns and settings is not None:
+        named = (
+            settings.filter(pl.col("name") == "experiment").select("resource", experiment="value").unique("resource")
+        )
+        found = found.join(named, on="resource", how="left", maintain_order="left")
     if "limit" not in found.columns and {"rate_limited", "target_ops_s"} <= set(found.columns):
         found = found.with_columns(_limits())
     if "arrivals" not in found.columns and "rate_limited" in found.columns:

@@ -18,6 +18,10 @@ _CHANCE: Final = 4
 #: Factor by which a share of an unknown number of operations may exceed it.
 _UNCOUNTED: Final = 1.25
 _TPCC: Final = r"(?i)\btpc-?c\b"
+#: Share of the machine's CPU time in a run from which work that is not the run's own makes it doubtful.
+DOUBTFUL_PERCENT: Final = 2.0
+#: First words of the reason of a doubtful run.
+FOREIGN: Final = "other work on the machine"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class StatusRule:
     reason: pl.Expr
 
 
-_failed, _degraded, _passed = (partial(StatusRule, status) for status in ("failed", "degraded", "ok"))
+_failed, _degraded, _doubtful, _passed = (
+    partial(StatusRule, status) for status in ("failed", "degraded", "doubtful", "ok")
+)
 _FAILED: Final = pl.col("failed_operations")
 _SHARE: Final = pl.col("failed_share")
 #: Operations failed: how many, or, if that is not known, which share.
@@ -142,6 +148,14 @@ STATUS_RULES: Final = (
         "the sampled client did nothing",
         _OF_MONITOR + _FAILED_OF_MONITOR == 0,
         pl.lit("the monitor client did nothing: no sampled statements"),
+    ),
+    # Runs that were measured while their machine did something else.
+    _doubtful(
+        "all, with samples of the CPUs",
+        f"work that is not the run's own took at least {DOUBTFUL_PERCENT:g} % of the machine's CPU time, as "
+        "`citus_analysis.bottleneck.machine_work` finds it",
+        pl.col("foreign_share_percent") >= DOUBTFUL_PERCENT,
+        pl.format("{} {}", pl.lit(FOREIGN), "foreign_work"),
     ),
     # Failures that are counted, and do not change the status.
     _passed(

@@ -75,7 +75,7 @@ class ScalingCurve(Shown):
                 "alpha": one.parameters.get("alpha"),
                 "beta": one.parameters.get("beta"),
                 "aicc": one.aicc if math.isfinite(one.aicc) else None,
-                "weight": self.fits.weights[name],
+                "weight": weight if math.isfinite(weight := self.fits.weights[name]) else None,
                 "lack_of_fit_p": one.lack_of_fit_p,
                 "rejected": self.fits.rejected.get(name),
                 "decided": name == self.fits.decided,
@@ -173,14 +173,23 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
             "n": curve.growth.ratio.n,
             **curve.growth.ratio.record("ratio"),
             **curve.growth.known_p_values(),
-            "family": curve.growth.family,
+            "holm_family": curve.growth.holm_family,
             "family_size": curve.growth.family_size,
         },
         "points": [_record(curve, point) for point in curve.points],
+        "growth_exponent": _growth_dict(curve.fits),
         "model_finding": curve.models_sentence() or None,
         "models": [{**curve.stratum, **row} for row in curve.model_rows()],
         "warnings": list(curve.notes()),
     }
+
+
+def _growth_dict(fits: ScalingFit | None) -> dict[str, object] | None:
+    if fits is None or fits.growth is None:
+        return None
+    growth = fits.growth
+    ends = growth.exponent.record("exponent")
+    return {**ends, "p_proportional": growth.p_proportional, "superlinear": growth.superlinear}
 
 
 def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:

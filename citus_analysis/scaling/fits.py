@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +15,45 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UsageError, require_known
 from citus_analysis.scaling.models import model_named
 from citus_analysis.stats import Interval
-from citus_analysis.texts.counted_words import listed
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import readable
 
 #: Level of the tests that reject a model.
 ALPHA: Final = 0.05
 #: Predictions are made for sizes up to this multiple of the largest measured size.
 REACH: Final = 2.0
+#: Relative distance from a curve within which a run lies on it.
+EXACT: Final = 1e-7
+
+#: Weights that differ by less are printed as equal.
+_TIE: Final = 0.005
+#: Values whose last digit is a larger share of them are not taken for rounded values of a curve.
+_COARSEST: Final = 1e-3
+
+#: The scale on which a curve is fitted: errors in proportion to the throughput (logarithms), or of one size.
+Errors = Literal["relative", "absolute"]
+
+
+@dataclass(frozen=True, repr=False)
+class Growth(Shown):
+    """Throughput as size to a power.
+
+    Attributes:
+        exponent: the power with its interval; 1: in proportion to size.
+        p_proportional: two-sided p-value that the power is 1.
+    """
+
+    exponent: Interval
+    p_proportional: float
+
+    def summary_lines(self) -> list[str]:
+        """The exponent with its interval."""
+        return [f"throughput grows as size to the power of {self.exponent}"]
+
+    @property
+    def superlinear(self) -> bool:
+        """Whether throughput grows faster than size: the whole interval lies above 1."""
+        return self.exponent.low > 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,10 +105,13 @@ class ModelFit(Shown):
         sizes: size of each run.
         throughputs: throughput of each run.
         residuals: measured minus fitted.
-        sigma: residual standard deviation.
+        log_residuals: measured minus fitted on logarithms, with the parameters that fit these best.
+        errors: `relative` if the parameters are fitted to logarithms, `absolute` if to the throughputs themselves.
+        sigma: residual standard deviation; with relative errors, of the logarithms (0.05 is about 5 %).
         degrees_of_freedom: runs minus parameters.
-        aicc: Akaike's criterion, corrected for small samples; infinite if there are too few runs for it.
-        lack_of_fit_p: p-value of the F test of the model against free means per size; None without repeated runs.
+        aicc: Akaike's criterion on logarithms, corrected for small samples; infinite if there are too few runs for it.
+        lack_of_fit_p: p-value of the F test, on logarithms, of the model against free means per size; None without
+            repeated runs.
         replicates: bootstrap parameters, shape (resamples, parameters).
         peak: size at which throughput is largest; None for models without a peak.
         warnings: limitations that a reader must know.
@@ -88,6 +124,8 @@ class ModelFit(Shown):
     sizes: Floats = field(repr=False)
     throughputs: Floats = field(repr=False)
     residuals: Floats = field(repr=False)
+    log_residuals: Floats = field(repr=False)
+    errors: Errors
     sigma: float
     degrees_of_freedom: int
     aicc: float
@@ -104,8 +142,25 @@ class ModelFit(Shown):
 
     @property
     def rss(self) -> float:
-        """Residual sum of squares."""
-        return float(self.residuals @ self.residuals)
+        """Residual sum of squares of the logarithms, on which models are judged."""
+        return float(self.log_residuals @ self.log_residuals)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every run lies on the curve, as in tables of calculated values, and one run at least tests this.
+
+        Values that are rounded to whole numbers or decimals lie on a curve that rounds to them, if two runs test it.
+        """
+        if self.degrees_of_freedom < 1:
+            return False
+        missed = np.abs(self.log_residuals)
+        if bool((missed <= EXACT).all()):
+            return True
+        decimals = next((d for d in range(7) if np.allclose(self.throughputs, self.throughputs.round(d), 1e-12, 0)), 7)
+        # Half a unit of the last digit, twice, because the fitted curve is not the one that was rounded.
+        rounding = 10.0**-decimals / self.throughputs
+        tested = self.degrees_of_freedom > 1 and bool((rounding < _COARSEST).all())
+        return tested and bool((missed <= rounding).all())
 
     @property
     def rejected(self) -> bool:
@@ -163,23 +218,39 @@ class ScalingFit(Shown):
 
     Attributes:
         fits: name of the model -> fit, in the requested order.
-        weights: Akaike weights of the models, which sum to 1. They follow AICc, or, with a warning, AIC if there are
-            too few runs for AICc of one of them.
+        weights: Akaike weights of the models that the runs do not reject, which sum to 1; 0 for rejected models, nan
+            for all if the runs are too few for the criterion of a model that they do not reject.
         rejected: models that the runs contradict, each with the reason.
         decided: the model that the runs decide for; None if the candidates cannot be distinguished.
-        warnings: limitations that a reader must know.
+        growth: throughput as size to a power; None with too few runs.
+        exact: the runs lie on the curve that they decide for.
     """
 
     fits: dict[str, ModelFit]
     weights: dict[str, float]
     rejected: dict[str, str] = field(default_factory=dict)
     decided: str | None = None
-    warnings: tuple[str, ...] = ()
+    growth: Growth | None = None
+    exact: bool = False
 
     def summary_lines(self) -> list[str]:
         """The decision, and the parameters and weight of each model."""
-        models = [f"  {one.summary_lines()[0]}, weight {self.weights[name]:.2f}" for name, one in self.fits.items()]
+        models = [f"  {one.summary_lines()[0]}{self.standing(name)}" for name, one in self.fits.items()]
         return [self.sentence(), *models]
+
+    def standing(self, name: str) -> str:
+        """The weight of a model, or the reason why the runs reject it, to be written after it."""
+        if name in self.rejected:
+            return f"; rejected: {self.rejected[name]}"
+        return f", weight {self.weights[name]:.2f}" if math.isfinite(self.weights[name]) else ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Limitations that a reader must know."""
+        if self.candidates and not self.exact and not all(map(math.isfinite, self.weights.values())):
+            runs = next(iter(self.fits.values())).sizes.size
+            return (f"{counted(runs, 'run')}: too few for Akaike weights of the models that they do not reject",)
+        return ()
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -202,7 +273,8 @@ class ScalingFit(Shown):
 
         If the runs decide for a model, the band is that model's. If they do not, it reaches from the lowest to the
         highest of the candidates' bands, because the band of a single candidate covers too little if another candidate
-        is true. The estimate is that of the candidate with the largest weight.
+        is true. The estimate is that of the candidate with the largest weight, or without weights of the one that
+        misses the runs least.
 
         Args:
             size: sizes, up to twice the largest measured one.
@@ -217,24 +289,47 @@ class ScalingFit(Shown):
             raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
         allowed = (self.decided,) if self.decided is not None else self.candidates
         bands = {name: self.fits[name].band(size, level, force=force) for name in allowed}
-        foremost = bands[max(allowed, key=lambda name: self.weights[name])]
+        foremost = bands[min(allowed, key=self.standing_order)]
         low = np.minimum.reduce([band.low for band in bands.values()])
         high = np.maximum.reduce([band.high for band in bands.values()])
         return Band(foremost.size, foremost.estimate, low, high, level)
 
+    def standing_order(self, name: str) -> tuple[bool, float, float]:
+        """Key by which models are listed: the largest weight first, or the smallest misses; rejected ones last."""
+        weight = self.weights[name]
+        return name in self.rejected, -weight if math.isfinite(weight) else 0.0, self.fits[name].rss
+
     def sentence(self) -> str:
         """The decision between the models, in words."""
         if self.decided is not None:
+            if self.exact:
+                return f"the runs lie on the curve of {self.decided}"
             if len(self.fits) > 1 and self.candidates == (self.decided,):
                 return f"the runs reject all models but {self.decided}"
-            left = sum(self.weights[name] for name in self.candidates)
-            return f"the runs decide for {self.decided} (weight {self.weights[self.decided] / left:.2f})"
+            return f"the runs decide for {self.decided} (weight {self.weights[self.decided]:.2f})"
+        if self.growth is not None and self.growth.superlinear and not self.candidates:
+            power = self.growth.exponent
+            return (
+                f"throughput grows faster than size, as size to the power of {readable(power.estimate)} "
+                f"({readable(power.low)} to {readable(power.high)}), which none of these models can"
+            )
         if not self.candidates:
             return "each model is rejected by these runs"
         if len(self.candidates) == 1:
             return f"there are too few runs to decide whether {self.candidates[0]} is valid"
-        simplest = min(self.candidates, key=lambda name: len(self.fits[name].parameters))
-        return f"{listed(self.candidates)} cannot be distinguished by these runs; {simplest} is the simplest"
+        return f"{listed(self.candidates)} cannot be distinguished by these runs; {self._foremost()}"
+
+    def _foremost(self) -> str:
+        """The model that a reader may prefer among those that cannot be distinguished, and why."""
+        heaviest = min(self.candidates, key=self.standing_order)
+        weight = self.weights[heaviest]
+        fewest = min(len(self.fits[name].parameters) for name in self.candidates)
+        simplest = [name for name in self.candidates if len(self.fits[name].parameters) == fewest]
+        if not math.isfinite(weight):
+            return "there are too few runs to weigh them"
+        if weight > max(self.weights[name] for name in simplest) + _TIE:
+            return f"{heaviest} has the largest weight ({weight:.2f})"
+        return f"{listed(simplest)} {'is' if len(simplest) == 1 else 'are'} the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
         require_known("fitted model", name, self.fits)

@@ -1,5 +1,9 @@
 """Fit scalability models to repeated runs, rank them, and decide between them if the data permit.
 
+The spread of a throughput grows with the throughput. Models are therefore judged (lack of fit, F tests, weights) on
+logarithms, and fitted to them. Where each size has one run, the parameters are those of ordinary least squares, as in
+R's `usl`: a single run of each size does not show how the spread grows.
+
 References:
     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference (AICc, Akaike weights).
     Davison, A. C. and Hinkley, D. V. (1997). Bootstrap Methods and their Application, section 7.3.
@@ -8,19 +12,20 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
-from citus_analysis.errors import InsufficientDataError
-from citus_analysis.scaling._solve import solve, solve_many
-from citus_analysis.scaling.fits import ALPHA, REACH, ModelFit, Peak, ScalingFit
+from citus_analysis.errors import InsufficientDataError, require_known
+from citus_analysis.scaling._solve import SMALLEST, solve, solve_many
+from citus_analysis.scaling.fits import ALPHA, EXACT, REACH, Errors, Growth, ModelFit, Peak, ScalingFit
 from citus_analysis.scaling.models import MODELS, USL, Model, model_named
 from citus_analysis.scaling.relative import by_size
-from citus_analysis.scaling.selection import akaike_weights, decide_model, rejections
+from citus_analysis.scaling.selection import decide_model, rejections, weigh_models
 from citus_analysis.stats import Interval
 from citus_analysis.stats.estimate._student import f_tail, normal_quantile, t_quantile, t_tail
 from citus_analysis.texts.counted_words import counted
@@ -31,6 +36,7 @@ def fit(
     x: ArrayLike,
     models: Sequence[str] = tuple(MODELS),
     *,
+    errors: Errors | None = None,
     level: float = LEVEL,
     resamples: int = FIT_RESAMPLES,
     seed: int = SEED,
@@ -41,7 +47,9 @@ def fit(
         n: size of each run (workers, threads ...); runs of equal size are repeats.
         x: throughput of each run.
         models: names of models in `MODELS`.
-        level: confidence level of the parameters and of the peak.
+        errors: scale on which curves are fitted: `relative` (logarithms) or `absolute` (throughputs); None: relative
+            if a size has several runs, otherwise absolute. Models are judged on logarithms in any case.
+        level: confidence level of the parameters, of the peak and of the growth exponent.
         resamples: bootstrap resamples over runs.
         seed: makes the intervals repeatable.
 
@@ -54,18 +62,32 @@ def fit(
         >>> fitted = fit([1, 2, 4, 8, 16, 32], [100, 190, 345, 590, 870, 1_150], resamples=200)
         >>> fitted.sentence(), round(fitted["usl"].parameters["alpha"], 3)
         ('amdahl and usl cannot be distinguished by these runs; amdahl is the simplest', 0.056)
+
+        Runs that lie on a curve exactly:
+
+        >>> fit([1, 2, 4, 8], [100, 200 / 1.05, 400 / 1.15, 800 / 1.35], resamples=50).sentence()
+        'the runs lie on the curve of amdahl'
     """
     fits = {
-        model.name: fit_model(model, n, x, level=level, resamples=resamples, seed=seed)
+        model.name: fit_model(model, n, x, errors=errors, level=level, resamples=resamples, seed=seed)
         for model in [model_named(name) for name in models]
     }
-    rejected = rejections(fits)
-    weights, notes = akaike_weights(fits)
-    return ScalingFit(fits, weights, rejected, decide_model(fits, rejected), notes)
+    groups = by_size(n, x)
+    growth = growth_exponent(groups, level)
+    rejected = rejections(fits, growth)
+    weights = weigh_models(fits, rejected)
+    decided, exact = decide_model(fits, rejected, weights)
+    return ScalingFit(fits, weights, rejected, decided, growth, exact)
 
 
 def fit_usl(
-    n: ArrayLike, x: ArrayLike, *, level: float = LEVEL, resamples: int = FIT_RESAMPLES, seed: int = SEED
+    n: ArrayLike,
+    x: ArrayLike,
+    *,
+    errors: Errors | None = None,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
+    seed: int = SEED,
 ) -> ModelFit:
     """Fit the Universal Scalability Law; see :func:`fit`.
 
@@ -77,18 +99,25 @@ def fit_usl(
         >>> {name: float(f"{value:.4g}") for name, value in fitted.parameters.items()}
         {'gamma': 90.0, 'alpha': 0.02773, 'beta': 0.0001044}
     """
-    return fit_model(USL, n, x, level=level, resamples=resamples, seed=seed)
+    return fit_model(USL, n, x, errors=errors, level=level, resamples=resamples, seed=seed)
 
 
 def fit_model(
-    model: Model, n: ArrayLike, x: ArrayLike, *, level: float = LEVEL, resamples: int = FIT_RESAMPLES, seed: int = SEED
+    model: Model,
+    n: ArrayLike,
+    x: ArrayLike,
+    *,
+    errors: Errors | None = None,
+    level: float = LEVEL,
+    resamples: int = FIT_RESAMPLES,
+    seed: int = SEED,
 ) -> ModelFit:
     """Fit one model by bounded least squares on all runs; see :func:`fit`.
 
-    Bootstrap: relative deviations of the runs from the mean of their size, pooled over the sizes, are resampled around
-    each size's mean (with one run per size: relative residuals of the fit, around the curve). This assumes that the
-    spread grows with the throughput. In simulations, 95 % bands then cover 94 to 96 % with 3 runs per size or more, and
-    92 to 99 % with one run per size. If the spread does not grow, bands from one run per size are too wide.
+    Bootstrap: deviations of the runs from the mean of their size, pooled over the sizes, are resampled around each
+    size's mean (with one run per size: relative residuals of the fit, around the curve). In simulations, 95 % bands
+    then cover 94 to 96 % with 3 runs per size or more, and 92 to 99 % with one run per size. If the spread does not
+    grow with the throughput, bands from one run per size are too wide.
     """
     groups = by_size(n, x)
     sizes, values = _flat(groups)
@@ -98,30 +127,49 @@ def fit_model(
             f"{counted(len(groups), 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
             way_out="measure more sizes, or fit a simpler model",
         )
-    found = solve(model, sizes, values)
+    if errors is not None:
+        require_known("scale of errors", errors, get_args(Errors))
+    scale: Errors = errors or ("relative" if len(groups) < values.size else "absolute")
+    relative = scale == "relative"
+    on_logs = solve(model, sizes, values, relative=True)
+    log_residuals = np.log(values) - np.log(np.maximum(model.curve(sizes, on_logs), SMALLEST))
+    found = on_logs if relative else _absolute(model, sizes, values, on_logs)
     residuals = values - model.curve(sizes, found)
-    samples = _resample(model, groups, model.curve(sizes, found), resamples, np.random.default_rng(seed))
-    replicates = solve_many(model, sizes, samples, found)
+    samples = _resample(model, groups, model.curve(sizes, found), relative, resamples, np.random.default_rng(seed))
+    replicates = solve_many(model, sizes, samples, found, relative=relative)
     freedom = values.size - count
-    rss = float(residuals @ residuals)
-    lack = _lack_of_fit(groups, rss, count)
+    log_rss = float(log_residuals @ log_residuals)
+    fitted_rss = log_rss if relative else float(residuals @ residuals)
+    # A parameter at its bound takes no degree of freedom: a USL with alpha = beta = 0 is tested as the line that it is.
+    free = int(((on_logs > 0) & (on_logs < model.upper)).sum())
+    lack = _lack_of_fit(groups, log_rss, free) if len(groups) > count else None
     peak = _peak(found, replicates, sizes, level) if model is USL else None
     return ModelFit(
         model=model.name,
         parameters=dict(zip(model.parameters, found.tolist(), strict=True)),
-        standard_errors=_standard_errors(model, sizes, found, rss, freedom),
+        standard_errors=_standard_errors(model, sizes, found, relative, fitted_rss, freedom),
         intervals=_intervals(model, found, replicates, len(values), level),
         sizes=sizes,
         throughputs=values,
         residuals=residuals,
-        sigma=math.sqrt(rss / freedom) if freedom else math.nan,
+        log_residuals=log_residuals,
+        errors=scale,
+        sigma=math.sqrt(fitted_rss / freedom) if freedom else math.nan,
         degrees_of_freedom=freedom,
-        aicc=_aicc(rss, values, count + 1),
+        aicc=_aicc(log_rss, values.size, count + 1),
         lack_of_fit_p=lack,
         replicates=replicates,
         peak=peak,
         warnings=tuple(_notes(model, found, groups, lack)),
     )
+
+
+def _absolute(model: Model, sizes: Floats, values: Floats, on_logs: Floats) -> Floats:
+    """Ordinary least squares; a second start at the parameters of the logarithms avoids local minima."""
+    both = np.array([solve(model, sizes, values), solve_many(model, sizes, values[None, :], on_logs)[0]])
+    losses = ((values - model.curve(sizes, both)) ** 2).sum(axis=-1)
+    best: Floats = both[int(np.argmin(losses))]
+    return best
 
 
 def _flat(groups: dict[float, Floats]) -> tuple[Floats, Floats]:
@@ -130,45 +178,57 @@ def _flat(groups: dict[float, Floats]) -> tuple[Floats, Floats]:
 
 
 def _resample(
-    model: Model, groups: dict[float, Floats], fitted: Floats, resamples: int, rng: np.random.Generator
+    model: Model,
+    groups: dict[float, Floats],
+    fitted: Floats,
+    relative: bool,
+    resamples: int,
+    rng: np.random.Generator,
 ) -> Floats:
     """Throughputs of repeated experiments: a centre per run plus a deviation drawn from all runs.
 
-    Three to five runs of one size determine its spread badly; the pooled relative deviations of all sizes determine it
-    well. They are inflated for the fitted means, and by t over normal for the remaining degrees of freedom.
+    Three to five runs of one size determine its spread badly; the pooled deviations of all sizes determine it well.
+    They are inflated for the fitted means, and by t over normal for the remaining degrees of freedom.
     """
     repeated = [values for values in groups.values() if values.size > 1]
     _, values = _flat(groups)
     if repeated:
         freedom = sum(one.size - 1 for one in repeated)
-        pool = np.concatenate([(one / one.mean() - 1) * math.sqrt(one.size / (one.size - 1)) for one in repeated])
-        centres = np.concatenate([np.full(one.size, one.mean()) for one in groups.values()])
-        scale = centres
+        scaled = [np.log(one) if relative else one for one in repeated]
+        pool = np.concatenate([(one - one.mean()) * math.sqrt(one.size / (one.size - 1)) for one in scaled])
     else:
         freedom = max(values.size - len(model.parameters), 1)
-        pool = (values / fitted - 1) * math.sqrt(values.size / freedom)
+        pool = (np.log(values / fitted) if relative else values / fitted - 1) * math.sqrt(values.size / freedom)
         pool = pool - pool.mean()
-        centres = scale = fitted
     widening = t_quantile(0.975, freedom) / normal_quantile(0.975)
-    drawn: Floats = centres + scale * widening * rng.choice(pool, size=(resamples, centres.size))
+    deviations = widening * rng.choice(pool, size=(resamples, values.size))
+    drawn: Floats
+    if relative:
+        means = np.concatenate([np.full(one.size, math.exp(np.log(one).mean())) for one in groups.values()])
+        drawn = (means if repeated else fitted) * np.exp(deviations)
+    elif repeated:
+        drawn = np.concatenate([np.full(one.size, one.mean()) for one in groups.values()]) + deviations
+    else:
+        drawn = fitted * (1 + deviations)
     # Throughputs are positive; a spread as large as the mean would give resampled values that are not.
-    return drawn.clip(1e-9 * float(fitted.max()))
+    return np.asarray(drawn.clip(1e-9 * float(fitted.max())), dtype=np.float64)
 
 
-def _aicc(rss: float, values: Floats, count: int) -> float:
+def _aicc(rss: float, n: int, count: int) -> float:
     """AICc of a least-squares fit with normal errors; `count` includes the error's variance."""
-    n = values.size
     if n - count - 1 <= 0:
         return math.inf
-    smallest = (np.finfo(float).eps * float(np.abs(values).max())) ** 2 * n
-    return n * math.log(max(rss, smallest) / n) + 2 * count + 2 * count * (count + 1) / (n - count - 1)
+    return n * math.log(max(rss, n * EXACT**2) / n) + 2 * count + 2 * count * (count + 1) / (n - count - 1)
 
 
-def _standard_errors(model: Model, n: Floats, found: Floats, rss: float, freedom: int) -> dict[str, float]:
+def _standard_errors(
+    model: Model, n: Floats, found: Floats, relative: bool, rss: float, freedom: int
+) -> dict[str, float]:
     at_bound = (found <= 0) | (found >= model.upper)
     errors = np.full(found.size, math.nan)
     if freedom > 0 and not at_bound.all():
-        jacobian = model.jacobian(n, found)[:, ~at_bound]
+        whole = model.jacobian(n, found)
+        jacobian = (whole / model.curve(n, found)[:, None] if relative else whole)[:, ~at_bound]
         triangle = np.linalg.qr(jacobian / np.linalg.norm(jacobian, axis=0), mode="r")
         if np.linalg.cond(triangle) < 1e12:
             inverse = np.linalg.inv(triangle)
@@ -185,14 +245,43 @@ def _intervals(model: Model, found: Floats, replicates: Floats, n: int, level: f
     }
 
 
-def _lack_of_fit(groups: dict[float, Floats], rss: float, count: int) -> float | None:
-    pure = sum(float(((values - values.mean()) ** 2).sum()) for values in groups.values())
-    within = sum(values.size - 1 for values in groups.values())
-    between = len(groups) - count
-    if not within or between <= 0 or pure == 0:
+def _lack_of_fit(groups: dict[float, Floats], rss: float, free: int) -> float | None:
+    """P-value of the F test of the curve's misses of the means against the spread of repeated runs, on logarithms."""
+    logs = [np.log(values) for values in groups.values()]
+    pure = sum(float(((values - values.mean()) ** 2).sum()) for values in logs)
+    within = sum(values.size - 1 for values in logs)
+    between = len(groups) - free
+    if not within:
         return None
-    ratio = max(rss - pure, 0.0) / between / (pure / within)
-    return f_tail(ratio, between, within)
+    missed = max(rss - pure, 0.0)
+    # Runs that repeat each other to the last digit have a spread of rounding only.
+    pure = max(pure, within * EXACT**2)
+    return f_tail(missed / between / (pure / within), between, within) if missed > len(groups) * EXACT**2 else 1.0
+
+
+def growth_exponent(groups: Mapping[float, Floats], level: float = LEVEL) -> Growth | None:
+    """How throughput grows with size, as size to a power: slope of log throughput over log size, with t interval.
+
+    Returns:
+        None with a single size, or too few runs for an interval.
+
+    Example:
+        >>> growth = growth_exponent(by_size([1, 2, 4, 8], [100, 230, 520, 1_150]))
+        >>> growth and growth.superlinear, str(growth)[:64]
+        (True, 'throughput grows as size to the power of 1.175 [1.136, 1.213] (9')
+    """
+    sizes, values = _flat(dict(groups))
+    freedom = values.size - 2
+    if len(groups) < 2 or freedom < 1:
+        return None
+    (xx, xy), (_, yy) = np.cov(np.log(sizes), np.log(values)).tolist()
+    slope = xy / xx
+    # Rounding is not noise, but neither is a slope known better than to rounding.
+    error = math.sqrt(max(yy / xx - slope**2, EXACT**2) / freedom)
+    half = t_quantile(0.5 + level / 2, freedom) * error
+    method = "t on the slope of log throughput over log size"
+    exponent = Interval(slope, slope - half, slope + half, level, values.size, method)
+    return Growth(exponent, min(1.0, 2 * t_tail(abs(slope - 1) / error, freedom)))
 
 
 def _peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Peak:
@@ -236,7 +325,7 @@ def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float
     notes = []
     values = dict(zip(model.parameters, found.tolist(), strict=True))
     if values.get("alpha") == 0:
-        notes.append(_no_contention(groups))
+        notes.append("alpha is at its bound 0: no contention can be seen")
     if values.get("alpha") == 1:
         notes.append("alpha is at its bound 1: throughput does not grow with size")
     if lack is not None and lack < ALPHA:
@@ -247,22 +336,3 @@ def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float
         parameters = counted(len(model.parameters), "parameter")
         notes.append(f"{counted(len(groups), 'size')} for {parameters}: the form of the curve cannot be tested")
     return notes
-
-
-def _no_contention(groups: dict[float, Floats]) -> str:
-    """The reason why alpha is 0: throughput grows in proportion to size, or faster, which no model here describes.
-
-    The test is one-sided, on the slope of log throughput over log size.
-    """
-    if len(groups) > 2:
-        sizes, values = _flat(groups)
-        (xx, xy), (_, yy) = np.cov(np.log(sizes), np.log(values)).tolist()
-        slope, freedom = xy / xx, values.size - 2
-        error = math.sqrt(max(yy / xx - slope**2, 0.0) / freedom)
-        p = t_tail((slope - 1) / error, freedom) if error else float(slope <= 1)
-        if p < ALPHA:
-            return (
-                f"throughput grows faster than size (as size to the power of {slope:.3g}, p = {p:.2g}): "
-                "alpha would be below 0 and is held at 0, so the curve lies below such data at large sizes"
-            )
-    return "alpha is at its bound 0: no contention can be seen"

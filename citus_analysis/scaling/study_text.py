@@ -32,7 +32,7 @@ def format_scaling(study: ScalingStudy) -> str:
         2        4  100 [98.71, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
         throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.9888
         The runs decide for amdahl (weight 1.00); amdahl has a parameter for each size, so that no me
-        amdahl: gamma = 100, alpha = 1 (weight 1.00)
+        amdahl: gamma = 100, alpha = 1, weight 1.00
     """
     notes = unique(note for curve in study for note in curve.notes())
     numbers = {note: i for i, note in enumerate(notes, 1)}
@@ -63,12 +63,10 @@ def _model_lines(curve: ScalingCurve) -> list[str]:
     if curve.fits is None:
         return lines
     fits = curve.fits
-    for name, one in sorted(fits.fits.items(), key=lambda item: -fits.weights[item[0]]):
+    for name, one in sorted(fits.fits.items(), key=lambda item: fits.standing_order(item[0])):
         values = ", ".join(f"{key} = {readable(value)}" for key, value in one.parameters.items())
-        weight = f"weight {fits.weights[name]:.2f}"
-        against = f"; rejected: {fits.rejected[name]}" if name in fits.rejected else ""
-        lines.append(f"{name}: {values} ({weight}{against})")
-        if one.peak and not against:
+        lines.append(f"{name}: {values}{fits.standing(name)}")
+        if one.peak and name not in fits.rejected:
             lines.append(f"  {one.peak.words}")
     return lines
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 import polars as pl
 
@@ -14,21 +13,25 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError, Usage
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
-
-_TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
-_RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
+from citus_analysis.units import better_direction
 
 
-def lower_is_better(metric: str) -> bool:
-    """Whether smaller values of a metric are better: times and failures, not rates.
+def known_direction(metric: str) -> bool:
+    """Whether higher values of a metric are better, where a verdict needs to know.
+
+    Raises:
+        UsageError: the name of the metric does not say.
 
     Example:
-        >>> lower_is_better("p99_us"), lower_is_better("throughput_ops_s")
+        >>> known_direction("throughput_ops_s"), known_direction("p99_us")
         (True, False)
     """
-    if metric.endswith(_RATE_SUFFIXES):
-        return False
-    return metric.endswith(_TIME_SUFFIXES) or metric.startswith("failed")
+    if (direction := better_direction(metric)) is None:
+        raise UsageError(
+            f"the name {metric!r} does not say whether higher or lower values are better",
+            way_out="name the column with its unit (_ops_s, _per_s, _us, _ms), or compare it without a judgement",
+        )
+    return direction == "higher"
 
 
 @in_callers_kind

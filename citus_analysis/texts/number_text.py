@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def interval_words(estimate: float, low: float | None = None, high: float | None
     Example:
         >>> interval_words(3.127, 2.81, 3.44), interval_words(0.691, 0.58, 0.83), interval_words(2.0, None, None)
         ('3.1 (2.8 to 3.4)', '0.69 (0.58 to 0.83)', '2.0')
+        >>> interval_words(0.0043, 0.0021, 0.0088)
+        '0.0043 (0.0021 to 0.0088)'
     """
     shown = _short(estimate, estimate)
     if low is None or high is None or not math.isfinite(low) or math.isnan(high):
@@ -160,6 +162,63 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def add_up(sums: Sequence[tuple[Sequence[float], float]], *, digits: int = 0, more: int = 2) -> int:
+    """The number of decimals with which the printed parts of each sum add up to its printed whole.
+
+    If none does it (three thirds), it is the fewest: then the numbers add up within rounding.
+
+    Args:
+        sums: parts, with their signs, and their whole.
+        digits: the fewest decimals; -1 rounds to tens.
+        more: at most this many decimals more.
+
+    Raises:
+        UsageError: parts do not make up their whole, so nothing that says so may be printed.
+
+    Example:
+        >>> add_up([([10.15, 5.92, 83.93], 100)]), add_up([([33.4, 33.4, 33.2], 100)])
+        (0, 1)
+        >>> add_up([([12.0, 5.0], 100)])
+        Traceback (most recent call last):
+        citus_analysis.errors.UsageError: the parts 12 + 5 do not add up to 100 (say them without their whole)
+    """
+    from citus_analysis.errors import UsageError
+
+    for parts, whole in sums:
+        if abs(math.fsum(parts) - whole) > max(0.5 * 10.0**-digits, 1e-6 * max(map(abs, (*parts, whole)))):
+            named = " + ".join(f"{part:g}" for part in parts)
+            raise UsageError(f"the parts {named} do not add up to {whole:g}", way_out="say them without their whole")
+
+    def agree(decimals: int) -> bool:
+        pairs = ((math.fsum(round(part, decimals) for part in parts), round(whole, decimals)) for parts, whole in sums)
+        return all(math.isclose(total, shown, abs_tol=_ROUNDING) for total, shown in pairs)
+
+    return next((decimals for decimals in range(digits, digits + more + 1) if agree(decimals)), digits)
+
+
+def with_decimals(value: float, decimals: int) -> str:
+    """A number with a number of decimals, thousands separated; negative: tens or hundreds. There is no -0.
+
+    Example:
+        >>> with_decimals(1234.56, 1), with_decimals(1234.56, -2), with_decimals(-0.04, 1)
+        ('1,234.6', '1,200', '0.0')
+    """
+    return f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}"
+
+
+def adding_up(parts: Sequence[float], whole: float, *, digits: int = 0, more: int = 2) -> tuple[list[str], str]:
+    """Parts and their whole, printed with the decimals of :func:`add_up`.
+
+    Example:
+        >>> adding_up([10.15, 5.92, 83.93], 100)
+        (['10', '6', '84'], '100')
+        >>> adding_up([156.4, -48.93, -10.67], 96.8)
+        (['156.4', '-48.9', '-10.7'], '96.8')
+    """
+    decimals = add_up([(parts, whole)], digits=digits, more=more)
+    return [with_decimals(part, decimals) for part in parts], with_decimals(whole, decimals)
+
+
 def p_text(p: float | None) -> str:
     """A p-value in a table.
 
@@ -173,10 +232,11 @@ def p_text(p: float | None) -> str:
 
 
 def _short(value: float, like: float) -> str:
-    """A value with decimals by the size of an estimate (`like`): two below 2, one below 20, none above."""
+    """A value with decimals by the size of `like`: two digits below 0.1, two decimals below 2, one below 20."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
-    decimals = 2 if abs(like) < 2 else 1 if abs(like) < 20 else 0
+    size = abs(like)
+    decimals = 1 - math.floor(math.log10(size)) if _SMALL <= size < 0.1 else 2 if size < 2 else 1 if size < 20 else 0
     return f"{value:,.{decimals}f}"
 
 

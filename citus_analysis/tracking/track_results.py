@@ -54,14 +54,16 @@ class TrackedChange(Shown):
         return self.comparison.ratio
 
     @property
-    def better(self) -> bool:
-        """Whether the metric improved."""
+    def better(self) -> bool | None:
+        """Whether the metric improved; None if its name does not say whether higher is better."""
+        if self.comparison.higher_is_better is None:
+            return None
         return (self.ratio.estimate > 1) == self.comparison.higher_is_better
 
     def summary_lines(self) -> list[str]:
         """The change in words, with the other changes near it."""
         when = f"{self.start_time:%Y-%m-%d %H:%M}, " if self.start_time else ""
-        word = "better" if self.better else "worse"
+        word = {True: "better", False: "worse", None: "higher" if self.ratio.estimate > 1 else "lower"}[self.better]
         size = f"{self.comparison.change_percent:+.1f} % ({word}), ratio {self.ratio}"
         first = f"run {self.place + 1} ({when}{self.dataset}, {self.run_id}): {size}, p = {self.p_value:.2g}"
         return [first, *(f"  moved there too: {words}" for words in self.moved)]

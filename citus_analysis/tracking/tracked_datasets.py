@@ -16,7 +16,7 @@ from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.setting_changes import change_words, setting_changes
 from citus_analysis.runs.setups import LOAD
 from citus_analysis.stats import compare, find_changes
-from citus_analysis.stats.run_means import lower_is_better, runs_with_metric
+from citus_analysis.stats.run_means import runs_with_metric
 from citus_analysis.stats.series.change_points import ChangePoints
 from citus_analysis.stats.series.newest_runs import newest_shift
 from citus_analysis.tracking.run_measures import MEASURES, with_measures
@@ -73,8 +73,7 @@ def track(
     for metric in names:
         runs, said = _history(sources, metric, only, allow)
         notes += said
-        better = not lower_is_better(metric)
-        series += [_tracked(metric, key, part, settings, alpha, better) for key, part in _parts(runs, pool)]
+        series += [_tracked(metric, key, part, settings, alpha) for key, part in _parts(runs, pool)]
     judged = sum(one.found.judged for one in series)
     if judged > 1:
         notes.append(f"{judged} series: {judged * alpha:.2g} false alarms are to be expected if all are quiet")
@@ -133,7 +132,7 @@ def _parts(runs: pl.DataFrame, pool: Sequence[str]) -> Iterator[tuple[dict[str, 
 
 
 def _tracked(
-    metric: str, stratum: dict[str, object], runs: pl.DataFrame, settings: pl.DataFrame, alpha: float, better: bool
+    metric: str, stratum: dict[str, object], runs: pl.DataFrame, settings: pl.DataFrame, alpha: float
 ) -> TrackedSeries:
     kept = runs.with_columns(value=pl.col(metric).cast(pl.Float64)).with_row_index("place")
     shown = kept.select("place", *(name for name in _RUN if name in kept.columns), "value", *MEASURES)
@@ -141,16 +140,16 @@ def _tracked(
     found = find_changes(values, alpha)
     levels = [float(values[slice(*part)].mean()) for part in found.segments() for _ in range(*part)]
     shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
-    changes = tuple(_changes(metric, shown, settings, found, alpha, better))
+    changes = tuple(_changes(metric, shown, settings, found, alpha))
     newest = newest_shift(values[found.segments()[-1][0] :])
     return TrackedSeries(metric, stratum, shown, found, changes, newest)
 
 
 def _changes(
-    metric: str, runs: pl.DataFrame, settings: pl.DataFrame, found: ChangePoints, alpha: float, better: bool
+    metric: str, runs: pl.DataFrame, settings: pl.DataFrame, found: ChangePoints, alpha: float
 ) -> Iterator[TrackedChange]:
     values = runs["value"].to_numpy()
-    compared = partial(compare, higher_is_better=better, label_a="after", label_b="before", metric=metric)
+    compared = partial(compare, label_a="after", label_b="before", metric=metric)
     for point, (before, after) in zip(found.points, pairwise(found.segments()), strict=True):
         run = runs.row(point.index, named=True)
         yield TrackedChange(

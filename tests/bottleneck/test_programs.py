@@ -20,6 +20,7 @@ USED = ProgramShares(
 BUSY, DISK, STALLED = ("CPU", "busy"), ("device", "busy (busiest device)"), ("CPU", "stalled")
 HOST_TABLES = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples", "settings"),
+    *("process_samples", "activity_samples", "nodes"),
 )
 OUTSIDE = ("load generator", "session time outside the servers")
 OF_CPU = "of the CPU time of the programs that pidstat listed on node 1, postgres used 71 % and pgbench 25 %"

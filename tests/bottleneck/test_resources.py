@@ -170,7 +170,7 @@ def test_programs_are_sums_over_their_processes() -> None:
     study = study_resources(tables(process_samples=processes()))
     rows = study.programs.select("program", "runs", "cpu_percent", "read_kb_s", "write_kb_s").rows()
     assert rows == [("postgres", 1, 35.0, None, 200.0), ("java", 1, 20.0, None, None)]
-    expected = "Of the programs that pidstat listed, postgres of node 0 of r used most CPU time: 35 % of one CPU"
+    expected = "Of the programs that pidstat listed, postgres on the machine of node 0 of r used most CPU time: 35 %"
     assert any(sentence.startswith(expected) for sentence in resource_sentences(study))
 
 

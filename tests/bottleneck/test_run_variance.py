@@ -141,3 +141,27 @@ def test_runs_of_unknown_work_are_no_repeats() -> None:
     ]
     assert [study.run_factors.height for study in studies] == [4, 0]
     assert studies[1].run_variance is None
+
+
+def test_one_slow_block_is_found_that_a_trend_would_miss() -> None:
+    random = np.random.default_rng(5)
+    blocks, names = np.tile(np.arange(1.0, 6.0), 25), np.repeat(np.arange(25), 5)
+    logs = names * 0.1 + 6 - 0.12 * (blocks == 3) + random.normal(0, 0.08, 125)
+    found = split_run_variance(np.exp(logs), names.tolist(), {"order in time": blocks}, blocks=blocks).blocks
+    assert found is not None
+    # The same by a textbook formula: a block design of 25 treatments in five blocks.
+    y = logs - np.repeat(logs.reshape(25, 5).mean(axis=1), 5)
+    means = y.reshape(25, 5).mean(axis=0)
+    f = (25 * (means**2).sum() / 4) / (((y**2).sum() - 25 * (means**2).sum()) / 96)
+    assert (found.f, found.freedom) == (pytest.approx(f), (4, 96))
+    assert (found.block, found.p_value < 1e-3, found.trend_p_value > 0.05) == ("3", True, True)
+    assert found.effect_percent == pytest.approx(100 * np.expm1(means[2] - np.delete(means, 2).mean()))
+    assert found.interval[0] < 100 * np.expm1(-0.12) < found.interval[1]
+
+
+def test_equal_blocks_are_called_different_in_one_of_twenty_studies() -> None:
+    random = np.random.default_rng(6)
+    blocks, names = np.tile(np.arange(1.0, 6.0), 10), np.repeat(np.arange(10), 5).tolist()
+    draws = (np.exp(random.normal(6, 0.1, 50)) for _ in range(200))
+    effects = [split_run_variance(values, names, {}, blocks=blocks).blocks for values in draws]
+    assert 2 <= sum(one is not None and one.p_value < 0.05 for one in effects) <= 20

@@ -4,31 +4,24 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import study_resources
-from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset import Dataset
 from citus_analysis.published import audit_runs
 from citus_analysis.published.checks.doubtful_samples import audited
 from citus_analysis.report import intensity_table
 from citus_analysis.report.comparison_text import comparison_panels
 from citus_analysis.report.other_pairs import other_pairs
+from citus_analysis.report.profile_text import profile_sentences
 from citus_analysis.runner import load_experiment, make_plan
 from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs
-from tests.recordings import RECORDED, ROOT
+from citus_analysis.spans import study_profile
+from tests.recordings import DEMONSTRATION, RECORDED, ROOT
 
-DEMONSTRATION = ROOT / "data" / "recorded"
 EXPERIMENTS = ROOT / "experiments" / "demonstration"
 BLOCKS = 5
 #: Experiments that were recorded after the blocks; none is compared with another.
 AFTERWARDS = ("citus-checkpoints", "citus-intensity", "citus-profile")
 MOST_FILES, MOST_BYTES = 1_200, 25_000_000
-
-
-@pytest.fixture(scope="module")
-def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("demonstration")
-    summary = ingest([DEMONSTRATION], folder / "dataset")
-    assert summary.exit_code == 0, summary.messages
-    return open_dataset(folder / "dataset")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +93,25 @@ def test_what_is_decided(demonstration: Dataset) -> None:
             assert found == verdict
     pairs = [one.comparison for one in other_pairs(selection, demonstration, study.base)]
     assert [one.verdict for one in pairs if one.label_a == "postgresql"] == ["faster", "faster"]
+
+
+def test_the_profile_is_of_the_steady_state(demonstration: Dataset) -> None:
+    """Statements that opened a connection take four times as long, and were a fifth of those on 8 workers."""
+    study = study_profile(select_runs(demonstration), demonstration)
+    states = study.selected.states().filter(family="query from any node", workers=8, executed="remote")
+    shown = states.select("statement_kind", "state", "n", pl.col("total_ms", "connect_ms").round(1))
+    cells = {(kind, state): (n, total, connect) for kind, state, n, total, connect in shown.rows()}
+    assert cells["insert", "opens a connection"] == (126, 123.8, 33.9)
+    assert cells["insert", "steady"] == (497, 27.1, None)
+    assert cells["select", "steady"] == (475, 21.3, None)
+    found = {
+        str(one.stratum["kind"]): tuple(round(x, 2) for x in (one.ratio.estimate, *one.ratio.ends))
+        for one in study.sizes
+    }
+    assert found == {"insert": (0.26, 0.20, 0.33), "select": (0.32, 0.22, 0.47)}
+    sentences = " ".join(profile_sentences(study))
+    assert "takes 27.1 ms on the server in the steady state: 10 % in the parent, 6 % in the child and 84 %" in sentences
+    assert "126 of 623 remote INSERTs (20 %) opened one" in sentences
 
 
 def test_few_runs_are_doubtful(demonstration: Dataset) -> None:

@@ -309,3 +309,13 @@ def test_every_check_has_its_question() -> None:
 def test_the_manual_lists_every_check() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding="utf-8")
     assert [check.name for check in CHECKS.values() if f"| `{check.name}` | {check.question} |" not in manual] == []
+
+
+def test_the_expected_value_is_that_of_the_printed_numbers() -> None:
+    """275,000 over 250,000 is 10 % more; the ends are those of the digits, which are no centre."""
+    subject = "INSERT, 32 workers, two drivers"
+    found = ca.audit(published("thesis", "section 5.3")).details.filter(check="ratio", row=subject)
+    assert found["expected"].to_list() == ["10 % (digits allow 5.577 to 12.65)"]
+    own = pl.DataFrame({"tps": ["500"], "base_tps": ["~400"], "speedup": ["1.25"], "penalty_percent": ["-25"]})
+    expected = ca.audit(own).details.filter(check="ratio")["expected"]
+    assert [text.partition(" (")[0] for text in expected] == ["1.25", "-25 %"]

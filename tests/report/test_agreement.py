@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.report.comparison_text import POOLED, comparison_panels
+from citus_analysis.report.comparison_text import comparison_panels
 from citus_analysis.report.scalability import Axis, scaling_panels
 from citus_analysis.report.scalability_text import growth_sentences
 from citus_analysis.runs.run_selection import Selection, select_runs
@@ -20,6 +20,8 @@ from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import Comparison, compare_runs
 from citus_analysis.stats.compare.verdicts import CHANGE_WORDS
 
+#: Columns that a reader pools, because set-ups were recorded with tables of several sizes.
+POOLED = ("records", "scale_factor", "operations")
 Said = tuple[str, float, float | None, float | None, float, float]
 
 
@@ -78,13 +80,13 @@ def test_the_words_follow_the_verdict_in_both(recorded_dataset: Dataset, selecti
 def test_compare_and_the_report_agree_on_every_cell(recorded_dataset: Dataset, selection: Selection) -> None:
     def cells(found: Any) -> dict[tuple[object, ...], tuple[object, ...]]:
         return {
-            (one.family, one.stratum["workers"], one.stratum["threads"], one.label_a, one.label_b): tuple(
+            (one.holm_family, one.stratum["workers"], one.stratum["threads"], one.label_a, one.label_b): tuple(
                 str(value) for value in said(one)
             )
             for one in found
         }
 
-    study = comparison_panels(selection)
+    study = comparison_panels(selection, pool=POOLED)
     found = compare_runs(recorded_dataset, by="variant", base=study.base, pool=POOLED)
     assert len(found) >= 10
     assert cells(found) == cells(study.comparisons)
@@ -130,7 +132,7 @@ def test_the_commands_print_what_the_reports_show(recorded_dataset: Dataset, sel
     panels = scaling_panels(selection, "workers")
     factors = sorted(curve["growth"]["ratio"] for curve in scaled["curves"])
     assert factors == sorted(panel.curve.growth.ratio.estimate for panel in panels.panels)
-    study = comparison_panels(selection)
+    study = comparison_panels(selection, pool=POOLED)
     compared = printed("compare", folder, "--by", "variant", "--base", study.base, "--pool", ",".join(POOLED))
     numbers = ("ratio", "ratio_low", "ratio_high", "verdict")
     rows = sorted(tuple(str(one[name]) for name in numbers) for one in compared["comparisons"])

@@ -45,10 +45,10 @@ def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(t
     base = comparison_panels(selection).base
     pairs = other_pairs(selection, tables, base)
     assert pair_sentences(pairs) == [
-        "simple: 0.75 times the throughput of prepared (0.73 to 0.77) for SELECT with 8 threads, both with all other "
+        "With “simple”, SELECT with 8 threads is 0.75 times as fast as with “prepared” (0.73 to 0.77), with all other "
         "settings of protocol.",
-        "postgresql, one server: 3.0 times the throughput of citus, any node (2.9 to 3.1) for SELECT with 8 "
-        "threads, both with 0.5 cores in all (4 workers and one server).",
+        "On “postgresql, one server” (one server that may use 0.5 cores), SELECT with 8 threads is 3.0 times as fast "
+        "as on “citus, any node” (4 workers and a coordinator that may use 0.1 cores each) (2.9 to 3.1).",
     ]
     shown = other_pairs_table(pairs)
     assert shown["verdict"].to_list() == ["slower", "faster"]
@@ -61,7 +61,7 @@ def test_the_page_says_once_where_a_set_up_is_compared(tables: Tables) -> None:
     elsewhere = {one.comparison.label_a for one in other_pairs(selection, tables, study.base)}
     assert study.alone == ("postgresql, one server",)
     assert alone_sentences(study, elsewhere) == []
-    assert alone_sentences(study)[0].endswith("number of threads: postgresql, one server.")
+    assert alone_sentences(study)[0].endswith("in common with it: postgresql, one server.")
 
 
 def test_load_generators_of_another_kind_are_a_difference(tables: Tables) -> None:

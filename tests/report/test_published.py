@@ -16,6 +16,7 @@ from citus_analysis.published._overview import measured_rates, rates_not_measure
 from citus_analysis.published.published_study import (
     PublishedStudy,
     monitoring_comparison,
+    published_fits,
     published_identity,
     reproduced,
     study_published,
@@ -25,6 +26,7 @@ from citus_analysis.report.published_text import (
     band_sentence,
     claim_rows,
     claims_sentence,
+    fit_sentences,
     monitoring_sentence,
     published_sentences,
     published_warnings,
@@ -73,7 +75,7 @@ def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     assert "table 5.6 of the thesis" in text
     assert "72,727 operations/s" in text
     assert "imply 5, 5, 3, 4, 4 repetitions and have 46 % to 71 %" in text
-    assert "From 2 to 32 workers throughput grew 4.68 times" in text
+    assert "With 32 workers, throughput is 4.68 times that with 2 (" in text
     assert "do not support a peak" in text
     assert any("not to measurements" in line for line in published_warnings(study))
 
@@ -83,8 +85,25 @@ def test_four_runs_cannot_say_that_monitoring_is_free() -> None:
     assert comparison.verdict == "inconclusive"
     assert comparison.ratio.estimate == pytest.approx(312_909 / 311_384)
     sentence = monitoring_sentence(comparison)
-    assert "inconclusive, from 4 runs each" in sentence
+    assert sentence.startswith("With monitoring, throughput is 1.005 times that without it (")
+    assert ": inconclusive at a margin of ± 5 %, from 4 runs each" in sentence
     assert f"about {comparison.runs_needed} runs each" in sentence
+
+
+def test_series_without_spread_are_fitted() -> None:
+    hammerdb, servers = published_fits()
+    assert (servers.source, servers.table, servers.size) == ("postgres_xc", "1", "servers")
+    assert servers.values["efficiency"].to_list()[-1] == pytest.approx(16_000 / 1_900 / 10)
+    first, models = fit_sentences(servers)
+    assert first == (
+        "In table 1 of the paper on Postgres-XC, throughput with 10 servers is 8.42 times that with 1 server, "
+        "an efficiency of 84 %."
+    )
+    assert "cannot be distinguished by these values" in models
+    assert "linear" in servers.fit.rejected
+    (said,) = fit_sentences(hammerdb)
+    assert "the number of new orders with 20 workers is 3.43 times that with 10 workers" in said
+    assert "an efficiency of 172 %: more than in proportion, which no model here can follow" in said
 
 
 def test_tables_are_reproduced_digit_by_digit() -> None:

@@ -1,9 +1,6 @@
-"""Each row of docs/thesis.md on scaling and comparison: the report shows it, and the call gives it."""
+"""The study's figures on scaling and comparison are made from a study with workloads A to F, by the calls named."""
 
-import json
-import re
 from pathlib import Path
-from typing import NamedTuple
 
 import plotly.graph_objects as go
 import polars as pl
@@ -11,28 +8,12 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.report.side_by_side import overhead_sentences
+from citus_analysis.report.study_figures import StudyMaterial, study_items
 from citus_analysis.runs.run_selection import Selection
-from tests.recordings import RECORDED, ROOT
+from tests.recordings import RECORDED
 from tests.report.synthetic_study import demonstration, write_study
 
-SECTION = "Scaling and comparison"
-
-
-class Row(NamedTuple):
-    """A row of the page."""
-
-    thesis: str
-    shows: str
-    report: str
-    name: str
-    call: str
-
-
-def rows() -> list[Row]:
-    page = (ROOT / "docs" / "thesis.md").read_text(encoding="utf-8")
-    section = page.split(f"## {SECTION}\n", 1)[1].split("\n## ", 1)[0]
-    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return [Row(*(cell.strip("`") for cell in row)) for row in cells if row[0] != "thesis"]
+ITEMS = [item for item in study_items() if item.page[0] in ("scalability", "comparison")]
 
 
 @pytest.fixture(scope="module")
@@ -42,31 +23,34 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> "ca.Dataset":
     return ca.open_dataset(folder / "dataset")
 
 
-def test_the_page_has_the_figures_of_the_chapter() -> None:
-    found = {row.thesis for row in rows()}
-    assert {f"Figure 4.{n}" for n in range(1, 10)} <= found
-    assert {"Table 4.2", "Table 5.3", "Figure 5.5", "Table 5.6", "Table 5.7"} <= found
+def test_every_figure_and_table_of_the_thesis_is_an_item() -> None:
+    figures = [f"2.{n}" for n in range(1, 6)] + ["3.1", "3.2"] + [f"4.{n}" for n in range(1, 10)]
+    figures += [f"5.{n}" for n in range(1, 11)]
+    tables = ["3.1", "4.1", "4.2", *(f"5.{n}" for n in range(1, 10))]
+    wanted = {f"Figure {one}" for one in figures} | {f"Table {one}" for one in tables}
+    keys = [item.key for item in study_items()]
+    assert set(keys) == wanted
+    assert len(keys) == len(wanted)
+    assert all(item.needs for item in study_items())
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.thesis)
-def test_each_row_is_made(row: Row, dataset: "ca.Dataset") -> None:
-    names = {"ca": ca, "ds": dataset, "selection": ca.runs.select_runs(dataset)}
-    made = eval(row.call, names)
-    if isinstance(made, pl.DataFrame):
-        assert made.height > 1
-        return
-    assert made
-    for figure in made:
-        assert isinstance(figure, go.Figure)
-        assert any(len(trace.y) > 1 for trace in figure.data), figure.layout.title.text
-        assert figure.layout.yaxis.title.text
-
-
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.thesis)
-def test_each_name_is_one_that_the_report_shows(row: Row) -> None:
-    notebook = json.loads((ROOT / "notebooks" / f"{row.report}.ipynb").read_text(encoding="utf-8"))
-    code = "".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
-    assert re.search(rf'page\.(figure|table)\(\s*"{re.escape(row.name)}"', code), row.name
+def test_each_counterpart_is_made_and_so_is_its_call(dataset: "ca.Dataset") -> None:
+    material = StudyMaterial(dataset)
+    names = {"ca": ca, "ds": dataset, "selection": material.selection}
+    for item in ITEMS:
+        assert item.make is not None
+        made, called = item.make(material), eval(item.call, names)
+        assert made.table.height, item.key
+        if isinstance(called, pl.DataFrame):
+            assert called.height, item.key
+            assert made.figures == [], item.key
+            continue
+        assert len(made.figures) == len(called[:4]), item.key
+        for mine, figure in zip(made.figures, called, strict=False):
+            assert isinstance(figure, go.Figure)
+            assert any(len(trace.y) > 1 for trace in figure.data), figure.layout.title.text
+            assert mine.layout.title.text == figure.layout.title.text
+            assert figure.layout.yaxis.title.text
 
 
 def test_systems_stand_beside_each_other_for_every_workload(dataset: "ca.Dataset") -> None:

@@ -88,7 +88,7 @@ def test_two_versions_of_one_server_are_compared(pgbench: Dataset) -> None:
     ]
     assert study.means.height == 6
     sentences = comparison_sentences(study)
-    assert sentences[0].startswith("pg16: 1.20 times the throughput of pg15 (")
+    assert sentences[0].startswith("With “pg16”, TPC-B (sort of) with 4 threads is 1.20 times as fast as with “pg15” (")
     assert "with 64 threads" in sentences[0]
     assert "worker" not in " ".join(sentences)
     assert ratio_rows(study, "TPC-B (sort of)")["name"].to_list() == [f"pg16 ({threads} t)" for threads in RATES]

@@ -56,7 +56,8 @@ def test_outputs_of_clients_decide(facts: dict[str, object], status: str, reason
 def test_the_worst_status_counts_and_each_has_a_word() -> None:
     assert worst_status() == "ok"
     assert worst_status("degraded", "ok") == "degraded"
-    assert set(OUTCOME_OF) == set(STATUSES)
+    # The runner sees one run: doubts come from comparing it with others.
+    assert {*OUTCOME_OF, "doubtful"} == set(STATUSES)
 
 
 def test_the_runner_can_only_make_a_status_worse() -> None:

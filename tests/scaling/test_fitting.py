@@ -190,7 +190,8 @@ def test_usl_on_the_studys_table() -> None:
         bounds=(0, [math.inf, 1, math.inf]),
     )
     assert list(fitted["usl"].parameters.values()) == pytest.approx(theirs, rel=1e-4)
-    assert fitted.warnings == ("too few runs for AICc of usl: the weights follow AIC, which favours richer models",)
+    assert fitted.warnings == ("5 runs: too few for Akaike weights of the models that they do not reject",)
+    assert fitted.sentence().endswith("there are too few runs to weigh them")
     assert "one run per size" in fitted["usl"].warnings[-1]
 
 

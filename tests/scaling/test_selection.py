@@ -3,12 +3,20 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import f as f_distribution
 
 from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling.models import MODELS
 
 Floats = NDArray[np.float64]
+
+INSERTS = [
+    np.array([247.0, 249.9, 265.0, 229.2, 234.3]),
+    np.array([308.7, 359.2, 392.7, 357.4, 317.2]),
+    np.array([812.0, 897.8, 751.9, 855.5, 753.5]),
+    np.array([1740.5, 1241.5, 1569.4, 1396.0, 1437.2]),
+]
 
 
 def truth_of(model: str, sizes: Floats, *parameters: float) -> Floats:
@@ -36,8 +44,7 @@ def test_falling_throughput_is_no_line() -> None:
     # Once: linear, with weight 1.00.
     fitted = scaling.fit([1, 2, 4, 8], [1_000, 900, 700, 420], resamples=50)
     assert fitted.candidates == ("usl",)
-    assert max(fitted.weights, key=lambda name: fitted.weights[name]) == "usl"
-    assert "weights follow AIC" in fitted.warnings[0]
+    assert "too few for Akaike weights" in fitted.warnings[0]
     with pytest.raises(InsufficientDataError, match="too few runs to decide whether usl is valid"):
         _ = fitted.best
 
@@ -49,11 +56,76 @@ def test_nested_tests_find_a_peak_among_five_sizes_with_one_run_each() -> None:
     assert found.count("usl") >= 120
 
 
-def test_throughput_that_outgrows_its_size_is_said() -> None:
+def test_throughput_that_outgrows_its_size_is_a_finding() -> None:
     fitted = scaling.fit([1, 2, 4, 8], [100, 230, 520, 1_150], resamples=50)
-    assert fitted["usl"].warnings[0].startswith("throughput grows faster than size (as size to the power of 1.17, p = ")
+    assert fitted.candidates == ()
+    assert fitted.sentence() == (
+        "throughput grows faster than size, as size to the power of 1.175 (1.136 to 1.213), "
+        "which none of these models can"
+    )
     linear = scaling.fit(np.repeat([1, 2, 4, 8], 2), np.repeat([100, 200, 400, 800], 2) + np.tile([0, 2], 4))
-    assert not any("faster than size" in note for note in linear["usl"].warnings)
+    assert linear.growth is not None
+    assert not linear.growth.superlinear
+    assert "linear" in linear.candidates
+
+
+def test_runs_on_a_curve_have_its_model() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(25):
+        n = np.unique(np.r_[1, rng.integers(2, 200, rng.integers(5, 9))]).astype(np.float64)
+        gamma, alpha, beta = 10 ** rng.uniform(0, 6), rng.uniform(0.02, 0.9), 10 ** rng.uniform(-4, -1)
+        for model, parameters in MODELS.items():
+            truth = (gamma, alpha, beta)[: len(parameters.parameters)]
+            fitted = scaling.fit(n, truth_of(model, n, *truth), resamples=2)
+            assert (fitted.decided, fitted.exact) == (model, True)
+            assert list(fitted[model].parameters.values()) == pytest.approx(truth, rel=1e-4)
+
+
+def test_rounded_values_of_a_curve_have_its_model() -> None:
+    n = np.array([1.0, 2, 4, 8, 16, 32, 48, 64])
+    assert scaling.fit(n, (100 * n / (1 + 0.05 * (n - 1))).round(2), resamples=2).decided == "amdahl"
+
+
+def test_the_sentence_agrees_with_the_weights() -> None:
+    # Once: "cannot be distinguished; amdahl is the simplest" beside weights of 0.03 and 0.97.
+    few = scaling.fit([1, 2, 4, 8], [980, 1_850, 3_400, 5_600], resamples=50)
+    assert (
+        few.sentence() == "amdahl and usl cannot be distinguished by these runs; there are too few runs to weigh them"
+    )
+    assert np.isnan(list(few.weights.values())).all()
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        n = np.repeat(2.0 ** np.arange(rng.integers(3, 7)), rng.integers(1, 5))
+        curve = truth_of("usl", n, 100.0, rng.uniform(0, 0.3), rng.choice([0, 0.001, 0.01]))
+        fitted = scaling.fit(n, curve * rng.lognormal(0, 0.05, n.size), resamples=2)
+        if "simplest" in fitted.sentence() or "largest weight" in fitted.sentence():
+            heaviest = max(fitted.weights.values())
+            assert heaviest < 0.9
+            simplest = min(fitted.candidates, key=lambda name: (len(MODELS[name].parameters), -fitted.weights[name]))
+            said = fitted.sentence().rsplit("; ", 1)[1]
+            assert ("simplest" in said) == (fitted.weights[simplest] > heaviest - 0.005)
+
+
+def test_a_model_is_not_rejected_while_a_special_case_of_it_is_not() -> None:
+    rng = np.random.default_rng(3)
+    n = np.repeat([1.0, 2, 4, 8], 5)
+    for _ in range(100):
+        fitted = scaling.fit(n, 100 * n**0.97 * rng.lognormal(0, 0.08, n.size), resamples=2)
+        for case, wider in (("linear", "amdahl"), ("linear", "gustafson"), ("linear", "usl"), ("amdahl", "usl")):
+            assert not (wider in fitted.rejected and case not in fitted.rejected)
+
+
+def test_the_recorded_inserts_follow_no_model() -> None:
+    # Throughputs of `data/recorded` on 1, 2, 4 and 8 workers, five blocks each; lack of fit recomputed on logarithms.
+    sizes = np.repeat([1.0, 2, 4, 8], 5)
+    fitted = scaling.fit(sizes, np.concatenate(INSERTS), resamples=50)
+    assert fitted.sentence() == "each model is rejected by these runs"
+    logs = [np.log(one) for one in INSERTS]
+    pure = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
+    missed = np.concatenate(logs) - np.log(sizes)
+    ratio = (float(((missed - missed.mean()) ** 2).sum()) - pure) / 3 / (pure / 16)
+    assert fitted["linear"].lack_of_fit_p == pytest.approx(float(f_distribution.sf(ratio, 3, 16)), rel=1e-6)
+    assert max(one.lack_of_fit_p or 1.0 for one in fitted.fits.values()) < 0.002
 
 
 @pytest.mark.slow

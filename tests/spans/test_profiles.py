@@ -5,10 +5,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.spans import coarse_profile, critical_path, log_line_profile, tail_profile
 from citus_analysis.spans.analyse.composition import COMPONENTS, fan_out_profile, percentile_profile
 from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
+from citus_analysis.spans.analyse.selected_statements import SelectedStatements, first_of_connections, mark_states
 from citus_analysis.spans.analyse.tail import autovacuum_intervals
 from citus_analysis.stats import mean_interval
 from citus_analysis.stats.estimate.nested import run_percentile
@@ -73,6 +74,31 @@ def test_first_statements_of_each_session_are_skipped() -> None:
         for skipped in (0, 1, 50)
     }
     assert counts == {0: 2000, 1: 1992, 50: 1600}, "four client threads, a session on each of two nodes"
+
+
+def test_the_childs_log_and_the_parents_log_name_the_same_openers() -> None:
+    """At debug4 the parent says which statements opened a connection; the child's first statements are theirs."""
+    traces = traces_of("stock-debug4-w2-t8-insert")
+    said = traces.statements.filter(pl.col("connect_us") > 0)["trace_id"]
+    assert said.len() == 4
+    assert set(first_of_connections(traces.spans.lazy())) == set(said)
+
+
+def test_states_of_sessions_are_apart() -> None:
+    traces = traces_of("stock-debug4-w2-t8-insert")
+    group = ["statement_kind", "executed"]
+    marked = mark_states(traces.statements, skip_first=2, by=group)
+    counts = dict(marked["state"].drop_nulls().cast(pl.String).value_counts().iter_rows())
+    assert counts == {"session start": 8, "opens a connection": 1, "first execution": 11, "steady": 130}
+    always = traces.statements.with_columns(connect_us=pl.lit(500.0))
+    usual = mark_states(always, by=group).filter(pl.col("executed") == "remote")["state"].cast(pl.String).unique()
+    assert usual.to_list() == ["steady"], "where each statement opens a connection, that is the steady state"
+
+
+def test_statements_of_a_page_are_selected_by_one_function() -> None:
+    statements = traces_of("w2-t4-insert").statements
+    with pytest.raises(UsageError, match="come from select_statements"):
+        SelectedStatements(statements, statements.clear(), 0, 5, 1, 0, window=None)  # type: ignore[arg-type]
 
 
 def test_local_and_remote_say_that_they_differ_in_the_commit() -> None:

@@ -277,14 +277,38 @@ def test_intervals_of_a_family_hold_together_as_often_as_they_state() -> None:
     assert held >= 300 * 0.92
 
 
-def test_a_verdict_of_holm_that_the_wider_interval_does_not_show_says_so() -> None:
+def test_a_verdict_of_a_later_step_of_holm_is_printed_with_the_interval_of_this_step() -> None:
     clear = stats.compare([20.0, 20.1, 19.9, 20.05], [10.0, 10.1, 9.9, 10.05])
     near = stats.compare([9.8, 11, 12, 13], [8.0, 9, 9.5, 10])
     first, second = stats.compare_many([clear, near])
     # Between half of 5 %, which Bonferroni asks of each of two, and 5 %, which Holm asks of the second.
     assert 0.025 < near.p_difference < 0.05
     assert second.verdict == "faster"
-    assert 1.0 in second.ratio
-    assert "Holm's procedure decides, although the simultaneous interval" in second.warnings[-1]
-    assert 1.0 not in first.ratio
-    assert not any("Holm" in warning for warning in first.warnings)
+    assert second.ratio.ends == pytest.approx(near.ratio.ends)
+    assert second.ratio.method.endswith("Holm's step 1 of 2")
+    assert second.ratio.low > 1
+    assert "simultaneous over 2" in first.ratio.method
+
+
+def test_the_verdict_of_each_comparison_of_a_family_is_that_of_its_interval() -> None:
+    rng = np.random.default_rng(7)
+    for size in (2, 3, 8):
+        for _ in range(20):
+            truths = rng.choice([0.7, 0.9, 1.0, 1.0, 1.2], size)
+            sets = [(100 * truth * rng.normal(1, 0.05, 4), 100 * rng.normal(1, 0.05, 4)) for truth in truths]
+            for one in stats.compare_many([stats.compare(a, b) for a, b in sets]):
+                if one.verdict != "equivalent":
+                    assert one.differs == (1.0 not in one.deciding), one.sentence()
+
+
+def test_the_name_of_a_metric_gives_the_direction_in_every_function() -> None:
+    slower = [5.1, 5.0, 5.2], [4.0, 4.1, 3.9]
+    assert stats.compare(*slower, metric="latency_ms").verdict == "slower"
+    assert stats.compare(*slower, metric="tps").verdict == "faster"
+    unknown = stats.compare(*slower, metric="cpu_percent", label_a="new", label_b="old")
+    assert unknown.sentence().startswith("cpu_percent of new is higher than of old: ratio 1.275 [")
+    rows = [{"system": s, "cpu_percent": v} for s, values in zip("yx", slower, strict=True) for v in values]
+    assert [one.verdict for one in stats.compare_runs(pl.DataFrame(rows), "cpu_percent")] == ["higher"]
+    frame = pl.DataFrame(rows)
+    with pytest.raises(UsageError, match="does not say whether higher or lower values are better"):
+        stats.gate(frame.filter(system="y"), frame.filter(system="x"), "cpu_percent")

@@ -78,7 +78,10 @@ def test_one_run_has_no_interval_and_says_why(method: intervals.MeanMethod) -> N
 def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[float]) -> None:
     interval = stats.mean_interval(values, method=intervals.mean_method(values))
     assert interval.method == "Student t on the log scale"
-    assert 0 < interval.low <= interval.estimate <= interval.high < math.inf
+    if not interval.exists:
+        assert "leave the order of magnitude open" in interval.warnings[-1]
+        return
+    assert 0 < interval.low <= interval.estimate <= interval.high <= 10_000 * interval.low * (1 + 1e-9)
 
 
 def test_on_the_log_scale_the_ends_are_equally_far_in_proportion() -> None:

@@ -139,11 +139,12 @@ def test_iterations_that_overlap_or_are_few_or_incomplete_are_no_blocks() -> Non
     (overlapping,) = stats.compare_runs(frame.with_columns(start_time=later))
     (few,) = stats.compare_runs(blocks(0.06, 3))
     (incomplete,) = stats.compare_runs(frame.filter((pl.col("iteration") != 2) | (pl.col("system") == "x")))
-    assert [one.design for one in (overlapping, few, incomplete)] == ["mixed", "unpaired", "mixed"]
+    assert [one.design for one in (overlapping, few, incomplete)] == ["mixed", "unpaired", "paired"]
     assert "iterations are blocks, but 3 are too few to pair (at least 4): compared without pairing" in few.warnings
     assert "the iterations did not follow one another" in overlapping.design_reason
     assert "the two sets were made one after the other" in overlapping.warnings[0]
-    assert "not each has one run of either set; iterations differ" in incomplete.design_reason
+    assert (incomplete.mean_a.n, incomplete.mean_b.n) == (4, 4)
+    assert "1 run outside of the common blocks does not enter" in incomplete.warnings
 
 
 @pytest.mark.slow
@@ -293,13 +294,13 @@ def test_raw_and_adjusted_p_stand_side_by_side() -> None:
     rows += [{**row, "phase": "run", "workload": "C"} for row in grid(x=[10, 11, 12], y=[13, 12, 14])]
     rows += [{**row, "threads": 1} for row in grid(x=[10], y=[12])]
     found = stats.compare_runs(runs(*({"phase": "load", **row} for row in rows)))
-    inserts = [c for c in found if c.family == "INSERT" and c.ratio.exists]
+    inserts = [c for c in found if c.holm_family == "INSERT" and c.ratio.exists]
     assert [c.family_size for c in inserts] == [3, 3, 3]
     assert [c.p_difference_adjusted for c in inserts] == pytest.approx([3 * inserts[0].p_difference] * 3)
-    (other,) = [c for c in found if c.family == "SELECT"]
+    (other,) = [c for c in found if c.holm_family == "SELECT"]
     assert (other.family_size, other.p_difference_adjusted) == (1, other.p_difference)
     table = found.to_polars()
-    assert {"p_difference", "p_difference_adjusted", "family", "family_size"} <= set(table.columns)
+    assert {"p_difference", "p_difference_adjusted", "holm_family", "family_size"} <= set(table.columns)
     assert table.filter(threads=1)["p_difference"].to_list() == [None]
     assert "p      p adjusted  verdict" in format_comparison(found)
 

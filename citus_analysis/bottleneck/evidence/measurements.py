@@ -11,17 +11,16 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.waits import time_shares
+from citus_analysis.bottleneck.machine_work import CLIENT_GROUP, GROUP_NODE, WHOLE_HOST, node_cpu
 from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, windows_of
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, sound_moments
 
+#: Metric: CPU time of a single node's server, where control groups or pidstat measured it.
+SERVER_CPU: Final = "used by its server"
 PARTS: Final = ("CPU", "device", "memory", "network", "connections", "locks", "WAL and checkpoints", "load generator")
 ASPECTS: Final = ("utilisation", "saturation", "errors")
 COLUMNS: Final = ("resource", "run_id", "node", "part", "aspect", "metric", "value", "unit", "samples", "source_id")
-_WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"
-#: A group that is named after its node: several nodes may share a host, whose sampler records all their groups.
-_GROUP_NODE: Final = r"node[-_]?(\d+)[^/]*/cpu\.stat$"
-_CLIENTS: Final = r"(?i)client|driver|ycsb|pgbench|loadgen"
 _MEMORY: Final = r"(\d+(?:\.\d+)?) GiB memory"
 #: The samples behind a mean, and the first file that they are from.
 _BASIS: Final = {"samples": pl.len(), "source_id": pl.col("source_id").first()}
@@ -52,8 +51,8 @@ def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[
     """CPU, devices, memory and network of each node.
 
     Args:
-        tables: `cpu_samples`, `device_samples`, `vm_samples`, `pressure_samples`, `net_samples`, `throttle_samples`
-            and `settings`.
+        tables: `cpu_samples`, `device_samples`, `vm_samples`, `pressure_samples`, `net_samples`, `throttle_samples`,
+            `process_samples`, `activity_samples`, `nodes` and `settings`.
         runs: the runs.
     """
     used = resource_utilization(tables["cpu_samples"], tables["device_samples"], runs).rename({"n": "samples"})
@@ -70,6 +69,9 @@ def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[
         *_memory(align_to_runs(tables["vm_samples"], runs), tables["settings"]),
         *_network(align_to_runs(tables["net_samples"], runs)),
         *throttling(tables["throttle_samples"], runs),
+        measured(
+            node_cpu(tables, runs).with_columns(value="used_percent"), "CPU", "utilisation", SERVER_CPU, "% of one CPU"
+        ),
     ]
 
 
@@ -127,11 +129,11 @@ def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]
     group named after a node (`postgres-node1`) belongs to this node, any other to the node whose host was sampled.
     """
     path = pl.col("control_group")
-    inside = align_to_runs(throttle, runs).filter(~path.str.contains(_WHOLE_HOST))
-    clients = path.str.contains(_CLIENTS)
+    inside = align_to_runs(throttle, runs).filter(~path.str.contains(WHOLE_HOST))
+    clients = path.str.contains(CLIENT_GROUP)
     found = []
     for mine, part in ((~clients, "CPU"), (clients, "load generator")):
-        named = pl.coalesce(path.str.extract(_GROUP_NODE), pl.col("node").cast(pl.String))
+        named = pl.coalesce(path.str.extract(GROUP_NODE), pl.col("node").cast(pl.String))
         groups = inside.filter(mine).with_columns(node=named)
         shares = groups.group_by(*NODE, "control_group", maintain_order=True).agg(
             value=100 * pl.col("throttled_periods").sum() / pl.col("periods").sum(),

@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.texts.counted_words import listed
 
 #: Programs named in a sentence at most, and the share from which one is.
@@ -44,7 +45,7 @@ class ProgramShares:
             return None
         named = [found[0], *(one for one in found[1:_MOST] if one[1] >= _LEAST_PERCENT)]
         _, head, verb = _SHARES[part]
-        place = "" if node is None else f" on node {node}"
+        place = "" if node is None else f" on {place_text(node)}"
         (first, share), *rest = named
         each = [f"{first} {verb} {share:.0f} %", *(f"{program} {share:.0f} %" for program, share in rest)]
         return f"{head.format(place=place)} {listed(each)}"

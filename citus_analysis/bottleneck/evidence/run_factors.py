@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
+from citus_analysis.bottleneck.evidence.run_variance import ORDER, RunVariance, split_run_variance
 from citus_analysis.bottleneck.evidence.waits import opened_sessions
 from citus_analysis.bottleneck.samples_in_runs import RUN
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
@@ -17,11 +17,14 @@ from citus_analysis.spans.analyse.tail import autovacuum_intervals
 
 #: Column -> the factor in words.
 FACTORS: Final = {
-    "order": "order in time",
+    "order": ORDER,
     "checkpoint": "checkpoints",
     "autovacuum": "autovacuum",
     "balance": "balance of nodes",
 }
+#: Fewest iterations, and configurations with all of them, that are blocks.
+_LEAST_BLOCKS: Final = 3
+_LEAST_CONFIGURATIONS: Final = 2
 _UNDER_WAY: Final = "time with a checkpoint under way"
 _LOGS_AUTOVACUUM: Final = "settings.log_autovacuum_min_duration"
 
@@ -49,7 +52,8 @@ def run_factors(
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
         `checkpoint` (per cent of the run with a checkpoint under way, mean of the nodes), `autovacuum` (its seconds
-        during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes).
+        during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes), `block` (the
+        iteration, where iterations are blocks; null elsewhere).
     """
     done = runs.filter(pl.col("status").is_in(allowed_statuses(allow)) & (pl.col("throughput_ops_s") > 0))
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
@@ -57,7 +61,37 @@ def run_factors(
     shares = under_way.agg(checkpoint=pl.col("value").mean())
     for facts in (shares, _vacuumed(done, autovacuum, settings), _jain(sessions)):
         ordered = ordered.join(facts, on=RUN, how="left")
-    return ordered.select(*configuration, "run_id", "throughput_ops_s", *FACTORS).sort(*configuration, "order")
+    placed = _with_blocks(ordered, configuration)
+    return placed.select(*configuration, "run_id", "throughput_ops_s", *FACTORS, "block").sort(*configuration, "order")
+
+
+def _with_blocks(runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+    """Runs with `block`: their iteration, if most configurations were run once in each, one iteration after the other.
+
+    Blocks are known from the configurations that share the most frequent set of at least three iterations, if all runs
+    of an iteration began before those of the next; another run is in a block if it has the same iteration and began
+    while this went on.
+    """
+    unknown = runs.with_columns(block=pl.lit(None, pl.Float64))
+    if runs.is_empty() or "iteration" not in runs.columns:
+        return unknown
+    timed = runs.drop_nulls(["iteration", "start_time"])
+    sets = timed.group_by(configuration, maintain_order=True).agg(
+        iterations=pl.col("iteration").sort(), once=pl.col("iteration").is_unique().all()
+    )
+    usual = sets.filter(pl.col("once") & (pl.col("iterations").list.len() >= _LEAST_BLOCKS))
+    most = usual.group_by("iterations").len().sort("len", pl.col("iterations").list.len()).tail(1)
+    if most.is_empty() or most["len"].item() < _LEAST_CONFIGURATIONS:
+        return unknown
+    alike = usual.join(most, on="iterations", how="semi").select(configuration)
+    own = timed.join(alike, on=list(configuration), how="semi", nulls_equal=True)
+    spans = own.group_by("iteration").agg(first=pl.col("start_time").min(), last=pl.col("start_time").max())
+    spans = spans.sort("first")
+    if not (spans["first"].slice(1) > spans["last"].slice(0, spans.height - 1)).all():
+        return unknown
+    joined = runs.join(spans, on="iteration", how="left", maintain_order="left")
+    inside = pl.col("start_time").is_between("first", "last")
+    return joined.with_columns(block=pl.when(inside).then(pl.col("iteration").cast(pl.Float64))).drop("first", "last")
 
 
 def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
@@ -85,7 +119,7 @@ def _jain(sessions: pl.DataFrame) -> pl.DataFrame:
 
 @in_callers_kind
 def run_variance(factors: Frame, configuration: Sequence[str], *, level: float = LEVEL) -> RunVariance:
-    """Run-to-run variance by order in time, checkpoints, autovacuum, balance of nodes and the rest.
+    """Run-to-run variance by blocks or order in time, checkpoints, autovacuum, balance of nodes and the rest.
 
     Args:
         factors: result of :func:`run_factors`.
@@ -98,4 +132,5 @@ def run_variance(factors: Frame, configuration: Sequence[str], *, level: float =
     frame = as_polars(factors)
     names = frame.select(pl.struct(configuration).struct.json_encode()).to_series().to_list()
     values = {words: frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name, words in FACTORS.items()}
-    return split_run_variance(frame["throughput_ops_s"].to_numpy(), names, values, level=level)
+    blocks = frame["block"].fill_null(float("nan")).to_numpy() if "block" in frame.columns else None
+    return split_run_variance(frame["throughput_ops_s"].to_numpy(), names, values, blocks=blocks, level=level)

@@ -1,9 +1,13 @@
-"""Split the variance between repeated runs by source: order in time, checkpoints, autovacuum, balance, the rest.
+"""Split the variance between repeated runs by source: blocks, order in time, checkpoints, autovacuum, the rest.
 
 Runs are compared with the other runs of their configuration only: the logarithm of throughput and each factor are
 centred at the configuration's mean. The share of a factor is its part of the explained sum of squares, averaged over
 all orders in which factors can enter the model (Lindeman, Merenda and Gold), so that the shares and the residual add up
 to 1 even if the factors are correlated.
+
+Where runs were made in blocks (one run of each configuration before the next of any), the block is a factor with a
+level for each: a machine that is slow for a while makes one block slow, which a trend over blocks would miss. It takes
+the place of the order in time, whose trend within it is tested beside it.
 
 References:
     Lindeman, R. H., Merenda, P. F. and Gold, R. Z. (1980). Introduction to Bivariate and Multivariate Analysis.
@@ -34,6 +38,9 @@ from citus_analysis.texts.counted_words import counted, listed
 
 #: The part that no factor explains.
 RESIDUAL: Final = "residual"
+#: Blocks as a factor, and the factor that they take the place of.
+BLOCKS: Final = "blocks"
+ORDER: Final = "order in time"
 #: Relative half-width of a mean's interval that `runs_needed` is computed for.
 WANTED: Final = 0.05
 #: Fewest degrees of freedom of the residual.
@@ -41,6 +48,49 @@ _LEAST_FREEDOM: Final = 3
 #: Largest number of runs that is stated.
 _MOST: Final = 10_000
 _ALPHA: Final = 0.05
+
+
+@dataclass(frozen=True)
+class BlockEffect:
+    """Blocks of runs as a factor of the logarithm of throughput, configurations held constant.
+
+    Attributes:
+        f: F statistic of all blocks together.
+        freedom: its degrees of freedom.
+        p_value: its p-value.
+        share: share of the variance between runs of a configuration.
+        block: the block that differs most from the others.
+        effect_percent: its difference from the mean of the others.
+        interval: of this difference, at the level of the study; not adjusted for the choice of the block.
+        trend_share: share of the linear trend over blocks.
+        trend_p_value: p-value of this trend.
+        n: number of runs.
+    """
+
+    f: float
+    freedom: tuple[int, int]
+    p_value: float
+    share: float
+    block: str
+    effect_percent: float
+    interval: tuple[float, float]
+    trend_share: float
+    trend_p_value: float
+    n: int
+
+    def sentence(self) -> str:
+        """The test, the block that differs most, and the trend."""
+        verdict = "differ" if self.p_value < _ALPHA else "do not differ by more than chance explains"
+        low, high = sorted(abs(end) for end in self.interval)
+        within = f"{low:.1f} % to {high:.1f} %" if self.interval[0] * self.interval[1] > 0 else "an interval with 0"
+        more = "higher" if self.effect_percent > 0 else "lower"
+        test = f"F({self.freedom[0]}, {self.freedom[1]}) = {self.f:.2f}, p = {self.p_value:.2g}"
+        return (
+            f"Blocks of runs {verdict}: {test}, {100 * self.share:.0f} % of the variance ({self.n} runs). "
+            f"The throughput in block {self.block}, which differs most, is {abs(self.effect_percent):.1f} % {more} "
+            f"than in the others ({within}); a linear trend over blocks explains {100 * self.trend_share:.0f} % "
+            f"(p = {self.trend_p_value:.2g})."
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +107,7 @@ class RunVariance(Shown):
         runs_needed: runs of a configuration for an interval of ± `wanted`.
         runs_needed_without: the same if all factors were held constant.
         wanted: relative half-width.
+        blocks: blocks as a factor; None where runs were not made in blocks.
         n: number of runs that were used.
         configurations: number of configurations with at least two runs.
         method: method of the shares.
@@ -70,6 +121,7 @@ class RunVariance(Shown):
     wanted: float
     n: int
     configurations: int
+    blocks: BlockEffect | None = None
     method: str = "shares averaged over the orders of factors (LMG), within configurations, F tests adjusted by Holm"
     warnings: tuple[str, ...] = ()
 
@@ -81,11 +133,13 @@ class RunVariance(Shown):
         shown = table.filter((pl.col("p_value") < _ALPHA).fill_null(value=False))["source"].to_list()
         parts = [f"{name} {shares[name] * 100:.0f} %" for name in shares]
         tested = listed(shown) if shown else "none of the factors"
-        effect = "has" if len(shown) <= 1 else "have"
+        effect = "have" if len(shown) > 1 or (tested.endswith("s") and shown) else "has"
         needed = f"±{self.wanted * 100:g} % needs {_runs(self.runs_needed)}"
         if shown:
             needed += f", and {_runs(self.runs_needed_without)} if the factors were held constant"
-        return f"{head}: {', '.join(parts)}; {tested} {effect} an effect that chance does not explain. {needed}."
+        verdict = f"{tested} {effect} an effect that chance does not explain"
+        of_blocks = "" if self.blocks is None else f" {self.blocks.sentence()}"
+        return f"{head}: {', '.join(parts)}; {verdict}.{of_blocks} {needed}."
 
     def summary_lines(self) -> list[str]:
         """The finding and the warnings."""
@@ -105,6 +159,7 @@ def split_run_variance(
     configuration: Sequence[object],
     factors: Mapping[str, ArrayLike],
     *,
+    blocks: ArrayLike | None = None,
     wanted: float = WANTED,
     level: float = LEVEL,
 ) -> RunVariance:
@@ -117,6 +172,7 @@ def split_run_variance(
         throughput: one positive value per run.
         configuration: configuration of each run.
         factors: name -> one number per run; nan if it is not known.
+        blocks: number of the block of each run, nan if it is in none; None if runs were not made in blocks.
         wanted: relative half-width of a mean's interval, for `runs_needed`.
         level: confidence level of this interval.
 
@@ -136,10 +192,16 @@ def split_run_variance(
     _, places, counts = np.unique([repr(one) for one in configuration], return_inverse=True, return_counts=True)
     repeated = counts[places] > 1
     y = _centred(np.log(rates), places)[repeated]
-    known, notes = _usable(factors, places, repeated)
+    labels = np.full(rates.size, np.nan) if blocks is None else np.asarray(blocks, dtype=np.float64)
+    dummies = _block_columns(labels, places, repeated)
+    of_blocks = None if dummies is None else _block_effect(np.log(rates), labels, places, repeated, level)
+    columns, notes = _usable(factors, places, repeated)
+    known = {name: column[:, None] for name, column in columns.items()}
+    if dummies is not None:
+        known = {BLOCKS: dummies, **{name: column for name, column in known.items() if name != ORDER}}
     groups = int((counts > 1).sum())
     within = y.size - groups
-    left = within - len(known)
+    left = within - sum(column.shape[1] for column in known.values())
     if left < _LEAST_FREEDOM or not float(y @ y) > 0:
         raise InsufficientDataError(
             f"{counted(y.size, 'repeated run')} of {counted(groups, 'configuration')} that differ are too few to split "
@@ -150,7 +212,64 @@ def split_run_variance(
     table, explained = _table(y, known, within, sd)
     rest = sd * math.sqrt((1 - explained) * within / left)
     needed, without = _needed(sd, within, wanted, level), _needed(rest, left, wanted, level)
-    return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, warnings=notes)
+    return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, of_blocks, warnings=notes)
+
+
+def _block_columns(
+    labels: Floats,
+    places: np.ndarray[tuple[int], np.dtype[np.intp]],
+    repeated: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> Floats | None:
+    """One column for each block but the first, centred within configurations; None if there are fewer than two.
+
+    Configurations of which a run is in no block count as constant.
+    """
+    unknown = np.isin(places, places[repeated & ~np.isfinite(labels)])
+    usable = repeated & ~unknown
+    levels = np.unique(labels[usable])
+    if levels.size < 2:
+        return None
+    columns = [_centred(np.where(usable, labels == level, 0.0).astype(np.float64), places) for level in levels[1:]]
+    found = np.column_stack(columns)[repeated]
+    return found if np.linalg.matrix_rank(found) == found.shape[1] else None
+
+
+def _block_effect(
+    logs: Floats,
+    labels: Floats,
+    places: np.ndarray[tuple[int], np.dtype[np.intp]],
+    repeated: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    level: float,
+) -> BlockEffect | None:
+    """The F test of blocks alone, over the configurations whose runs are all in blocks."""
+    usable = repeated & ~np.isin(places, places[repeated & ~np.isfinite(labels)])
+    x = _block_columns(labels, places, usable)
+    y = _centred(logs, places)[usable]
+    groups = np.unique(places[usable]).size
+    whole = float(y @ y)
+    if x is None or not whole > 0 or y.size - groups - x.shape[1] < _LEAST_FREEDOM:
+        return None
+    between, within = x.shape[1], y.size - groups - x.shape[1]
+    share, effects = _effects(y, x)
+    rest = whole * (1 - share) / within
+    f = share * whole / between / rest
+    # Effects as differences of each block from the mean of the others.
+    number = between + 1
+    differences = (np.eye(number) - 1 / number)[:, 1:] * number / between
+    estimates = differences @ np.asarray(effects)
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", differences, np.linalg.inv(x.T @ x) * rest, differences))
+    at = int(np.argmax(np.abs(estimates)))
+    half = t_quantile((1 + level) / 2, within) * errors[at]
+    trend = _centred(np.where(usable, labels, 0.0), places)[usable]
+    of_trend, _ = _effects(y, trend[:, None])
+    trend_f = of_trend / ((1 - of_trend) / (y.size - groups - 1))
+    return BlockEffect(
+        f=f, freedom=(between, within), p_value=f_tail(f, between, within), share=share,
+        block=f"{np.unique(labels[usable])[at]:g}",
+        effect_percent=100 * math.expm1(estimates[at]),
+        interval=(100 * math.expm1(estimates[at] - half), 100 * math.expm1(estimates[at] + half)),
+        trend_share=of_trend, trend_p_value=f_tail(trend_f, 1, y.size - groups - 1), n=y.size,
+    )  # fmt: skip
 
 
 def _check(rates: Floats, configuration: Sequence[object], factors: Mapping[str, ArrayLike]) -> None:
@@ -194,24 +313,31 @@ def _usable(
 
 def _table(y: Floats, known: Mapping[str, Floats], within: int, sd: float) -> tuple[pl.DataFrame, float]:
     names = list(known)
-    fits = {chosen: _effects(y, [known[name] for name in chosen])[0] for chosen in _subsets(names)}
-    (explained, effects), left = _effects(y, list(known.values())), within - len(names)
+    sizes = [column.shape[1] for column in known.values()]
+    fits = {chosen: _effects(y, _beside_each_other(known, chosen, y.size))[0] for chosen in _subsets(names)}
+    explained, coefficients = _effects(y, _beside_each_other(known, names, y.size))
+    left, ends = within - sum(sizes), np.cumsum(sizes)
+    # A factor of several columns has no single effect.
+    effects = [coefficients[end - 1] if size == 1 else None for size, end in zip(sizes, ends, strict=True)]
     shares = [_lmg(name, names, fits) for name in names]
     alone = [explained - fits[tuple(one for one in names if one != name)] for name in names]
     # The F test of each factor, given all others.
-    p_values = [f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left) for part in alone]
+    p_values = [
+        f_tail(max(part, 0.0) / size / ((1 - explained) / left), size, left)
+        for part, size in zip(alone, sizes, strict=True)
+    ]
     adjusted = holm(p_values).tolist() if names else []
     rows = [
         (
             name,
             share,
-            1 / within,
+            size / within,
             100 * sd * math.sqrt(max(share, 0.0)),
-            100 * math.expm1(effect),
+            None if effect is None else 100 * math.expm1(effect),
             p,
-            None if p < _ALPHA else _to_decide(part / (1 - explained), y.size - within, len(names)),
+            None if p < _ALPHA else _to_decide(part / (1 - explained), y.size - within, sum(sizes), size),
         )
-        for name, share, effect, p, part in zip(names, shares, effects, adjusted, alone, strict=True)
+        for name, share, effect, p, part, size in zip(names, shares, effects, adjusted, alone, sizes, strict=True)
     ]
     rows.sort(key=lambda row: -row[1])
     last = (RESIDUAL, 1 - explained, left / within, 100 * sd * math.sqrt(1 - explained), None, None, None)
@@ -224,11 +350,14 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     return [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
 
 
-def _effects(y: Floats, columns: Sequence[Floats]) -> tuple[float, list[float]]:
+def _beside_each_other(known: Mapping[str, Floats], names: Sequence[str], n: int) -> Floats:
+    return np.column_stack([known[name] for name in names]) if names else np.empty((n, 0))
+
+
+def _effects(y: Floats, x: Floats) -> tuple[float, list[float]]:
     """Share of the sum of squares that a linear model of the columns explains, and the model's coefficients."""
-    if not columns:
+    if not x.shape[1]:
         return 0.0, []
-    x = np.column_stack(columns)
     effects = np.linalg.lstsq(x, y, rcond=None)[0]
     rest = y - x @ effects
     return min(1.0 - float(rest @ rest) / float(y @ y), 1 - 1e-12), effects.tolist()
@@ -245,13 +374,15 @@ def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float])
     return total
 
 
-def _to_decide(effect: float, groups: int, factors: int) -> int | None:
+def _to_decide(effect: float, groups: int, factors: int, size: int) -> int | None:
     """Number of runs of all configurations together that would show an effect of this size (Cohen's f squared)."""
     from scipy import special
 
     def power(n: int) -> float:
         left = n - groups - factors
-        return 1 - float(special.ncfdtr(1, left, max(effect, 1e-12) * (n - groups), f_quantile(1 - _ALPHA, 1, left)))
+        return 1 - float(
+            special.ncfdtr(size, left, max(effect, 1e-12) * (n - groups), f_quantile(1 - _ALPHA, size, left))
+        )
 
     return smallest(lambda n: power(n) >= POWER, groups + factors + 2, _MOST)
 

@@ -171,6 +171,45 @@ def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.Data
     }
 
 
+#: Tables that doubts on runs are raised from, beside the runs themselves.
+DOUBTED_FROM: Final = ("cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
+
+
+def doubted_runs(resources: Sequence[ResourceTables], runs: Mapping[str, Sequence[Part]]) -> dict[str, pl.DataFrame]:
+    """The runs of resources whose status changes by what the samples of all machines of a dataset show.
+
+    A run is compared with others of its kind, which may belong to other resources, so this is no derivation of one.
+
+    Args:
+        resources: all resources of a dataset.
+        runs: the parts of the table `runs` of each.
+
+    Returns:
+        Resource -> its rows of `runs`.
+    """
+    from citus_analysis.bottleneck.machine_work import doubts_of
+    from citus_analysis.runs.run_status import with_doubts
+
+    if not resources:
+        return {}
+    parts = [part for of_resource in runs.values() for part in of_resource]
+    before = scan_table(TABLES["runs"], resources[0].folder, parts).collect()
+    tables = {"runs": before, **{name: _scan_all(name, resources).collect() for name in DOUBTED_FROM}}
+    after = with_doubts(before, doubts_of(tables))
+    changed = after.filter(
+        ~(pl.Series(before["status"]).eq_missing(after["status"]))
+        | ~(pl.Series(before["status_reason"]).eq_missing(after["status_reason"]))
+    )["resource"].unique()
+    rows = after.filter(pl.col("resource").is_in(changed.implode())).partition_by(PARTITION_KEY, as_dict=True)
+    return {str(key[0]): part for key, part in rows.items()}
+
+
+def staged_doubts(tables: ResourceTables, runs: pl.DataFrame) -> list[Staged]:
+    """The parts of the table `runs` of a resource, staged with their doubts."""
+    state = digest(runs.select("run_id", pl.col("status").cast(pl.String), "status_reason").rows())
+    return _staged("runs", tables, f"doubts-{state}", iter([{"runs": runs}]), 1)
+
+
 def _scan_all(name: str, resources: Sequence[ResourceTables]) -> pl.LazyFrame:
     """Rows of a table of several resources of a dataset."""
     return scan_table(TABLES[name], resources[0].folder, [part for one in resources for part in one.parts(name)])

@@ -26,11 +26,14 @@ from citus_analysis.dataset.discover.url_sources import outlined, walked
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, file_at, is_there, size_and_time
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
+    DOUBTED_FROM,
     Derivation,
     ResourceTables,
     by_resource,
     claimed_twice,
+    doubted_runs,
     known_runs,
+    staged_doubts,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
 from citus_analysis.dataset.ingesting.designing import with_design
@@ -53,7 +56,8 @@ from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task
 from citus_analysis.dataset.ingesting.workers.pool import Pool, batches
 from citus_analysis.dataset.objects.object_store import Store, store_at
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
+from citus_analysis.dataset.storage.digests import digest
+from citus_analysis.dataset.storage.manifest import BESIDE_OWN, DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import Staged, folder_of
 from citus_analysis.dataset.storage.store import FolderStore
 from citus_analysis.errors import InputError, UsageError
@@ -300,6 +304,7 @@ class _Ingest:
         self._forget_renamed(plan)
         self._read(plan)
         self._derive()
+        self._doubt()
         self._fetch("match_quality")
         summary = self._summary(plan)
         if strict and summary.exit_code:
@@ -498,7 +503,31 @@ class _Ingest:
 
     def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
         old = self.manifest.derived.get((tables.resource, derivation.name))
-        return old is not None and old.state_key == derivation.state_key(tables) and self._intact(old)
+        return old is not None and old.own_key == derivation.state_key(tables) and self._intact(old)
+
+    def _doubt(self) -> None:
+        """Judge runs by the samples of all machines; the first resource's state of `runs` says for which inputs."""
+        tables = [self._readable(one) for one in by_resource(self.manifest)]
+        states = {one.resource: state for one in tables if (state := self.manifest.derived.get((one.resource, "runs")))}
+        if not states:
+            return
+        inputs = [part.path for one in tables for part in one.parts(*DOUBTED_FROM)]
+        keys = [(resource, state.own_key) for resource, state in sorted(states.items())]
+        done = f"{BESIDE_OWN}done-{digest((_DOUBTS_VERSION, inputs, keys))}"
+        first = min(states)
+        if states[first].state_key.endswith(done):
+            return
+        of_runs = {name: [p for p in state.parts if p.table == "runs"] for name, state in states.items()}
+        needed = [part for one in tables for part in one.parts(*DOUBTED_FROM)]
+        with self.store.workspace([*needed, *(part for parts in of_runs.values() for part in parts)]) as folder:
+            placed = {one.resource: replace(one, folder=folder) for one in tables}
+            changed = doubted_runs(list(placed.values()), of_runs)
+            staged = {name: self.store.sent(staged_doubts(placed[name], rows)) for name, rows in changed.items()}
+        self.store.publish([item for items in staged.values() for item in items])
+        committed = {name: _with_runs(states[name], items) for name, items in staged.items()}
+        of_first = committed.get(first, states[first])
+        committed[first] = replace(of_first, state_key=of_first.state_key.partition(f"{BESIDE_OWN}done-")[0] + done)
+        self._commit_states(*committed.values())
 
     def _summary(self, plan: list[SourceFile]) -> IngestSummary:
         states = [state for item in plan if (state := self.manifest.sources.get(item.source_id))]
@@ -537,6 +566,19 @@ class _Ingest:
             design=tuple(self.design.remarks),
             hints=tuple(advice(self.manifest)),
         )
+
+
+#: Version of the judgement of runs by their machines' samples.
+_DOUBTS_VERSION: Final = 1
+
+
+def _with_runs(state: DerivedState, staged: Sequence[Staged]) -> DerivedState:
+    """A state of the derivation `runs` with other parts of the table `runs`."""
+    others = tuple(part for part in state.parts if part.table != "runs")
+    paths = digest([item.part.path for item in staged])
+    return replace(
+        state, parts=(*others, *(item.part for item in staged)), state_key=f"{state.own_key}{BESIDE_OWN}{paths}"
+    )
 
 
 def _exists(location: str) -> bool:

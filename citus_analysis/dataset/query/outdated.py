@@ -41,7 +41,7 @@ def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
     by_name = {tables.resource: tables for tables in by_resource(manifest)}
     for state in manifest.derived.values():
         derivation, tables = derivations.get(state.name), by_name.get(state.resource)
-        if derivation and tables and state.state_key != derivation.state_key(tables):
+        if derivation and tables and state.own_key != derivation.state_key(tables):
             yield (
                 f"{state.name} of {state.resource} are not those that this version derives (another version made them, "
                 "or an ingest did not end)"

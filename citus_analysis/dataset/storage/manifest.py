@@ -32,6 +32,8 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
 
 _VERSION: Final = 2
+#: What separates the hash over the inputs of a resource from what the dataset as a whole adds.
+BESIDE_OWN: Final = "+"
 _HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
 _HASH_BYTES: Final = 8
 #: Text before and after the entries of a line, and the length of the line's hash in hexadecimal digits.
@@ -136,13 +138,18 @@ class DerivedState:
 
     Attributes:
         name: which computation.
-        state_key: hash over its inputs.
+        state_key: hash over its inputs; of `runs` also over what the whole dataset added to them, after a plus.
     """
 
     resource: str
     name: str
     state_key: str
     parts: tuple[Part, ...] = ()
+
+    @property
+    def own_key(self) -> str:
+        """The hash over the inputs of its own resource."""
+        return self.state_key.partition(BESIDE_OWN)[0]
 
 
 @dataclass

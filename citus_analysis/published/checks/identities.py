@@ -36,7 +36,7 @@ def _operations(row: Row) -> Range | None:
 
 def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
     implied = done / runtime.range
-    expected = f"{rate.printed(implied.middle)} ({readable(done.low)} operations in {runtime})"
+    expected = f"{rate.printed(implied.printed)} ({readable(done.printed)} operations in {runtime})"
     off = max(rate.range.low / implied.high - 1, implied.low / rate.range.high - 1)
     red, amber = "", _per_generator(row, rate, implied) if off > _CLOSE else ""
     if off > _APART and not amber:

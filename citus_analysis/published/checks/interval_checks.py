@@ -41,7 +41,7 @@ class StatedInterval:
         return (self.high.range - self.low.range).scaled(0.5)
 
     def __str__(self) -> str:
-        return f"± {self.mean.printed(self.half_width.middle)}"
+        return f"± {self.mean.printed(self.half_width.printed)}"
 
 
 def stated_interval(row: Row) -> StatedInterval | None:
@@ -66,7 +66,7 @@ def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
     width = half.range.scaled(mean.value / 100) if relative else half.range
     about = Range.exact(mean.value)
     low, high = (
-        replace(half, value=end.middle, range=end, stated=readable(end.middle))
+        replace(half, value=end.printed, range=end, stated=readable(end.printed))
         for end in (about - width, about + width)
     )
     return low, high
@@ -102,7 +102,7 @@ def interval_centre(interval: StatedInterval) -> Iterator[Finding]:
     outside = mean.range.high < low.range.low or mean.range.low > high.range.high or low.value > high.value
     red = "the mean lies outside its own interval" if outside else ""
     amber = "" if centre.overlaps(mean.range) else "the interval is not centred on its mean, as mean ± half-width is"
-    expected = mean.printed(centre.middle)
+    expected = mean.printed(centre.printed)
     yield finding(interval.row, expected, str(mean), "mean in the middle", red=red, amber=amber)
 
 
@@ -140,7 +140,7 @@ def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Fin
 
 
 def _needed_sigma(interval: StatedInterval) -> str:
-    factor, half = interval.row["sigma"].metric.factor, interval.half_width.middle
+    factor, half = interval.row["sigma"].metric.factor, interval.half_width.printed
     needed = {k: half / _unit_half_width(k, interval.level, "normal") / factor for k in (3, 4, 5)}
     return "sigma " + ", ".join(f"{readable(sigma)} at n = {k}" for k, sigma in needed.items())
 
@@ -153,9 +153,9 @@ def interval_quantile(interval: StatedInterval) -> Iterator[Finding]:
         return
     wide, width = _half_width(interval.row["sigma"].range, n, interval.level, "t"), interval.half_width
     narrow = width.high < wide.low
-    share = percent(width.middle / wide.middle) if narrow else ""
+    share = percent(width.printed / wide.printed) if narrow else ""
     amber = f"the interval has {share} of the width that Student's t gives {n} repetitions" if narrow else ""
-    expected = f"± {interval.mean.printed(wide.middle)} at n = {n}"
+    expected = f"± {interval.mean.printed(wide.printed)} at n = {n}"
     yield finding(interval.row, expected, str(interval), "wide enough", amber=amber)
 
 
@@ -168,7 +168,7 @@ def interval_resolution(row: Row) -> Iterator[Finding]:
         text = "too few repetitions to estimate their spread"
         yield finding(row, "n of 3 or more", f"n = {row.n}", amber=text)
     elif sigma and mean and mean.value and n is not None:
-        share = _half_width(sigma.range, n, _DEFAULT_LEVEL, "t").middle / abs(mean.value)
+        share = _half_width(sigma.range, n, _DEFAULT_LEVEL, "t").printed / abs(mean.value)
         stated = f"sigma {percent(sigma.value / abs(mean.value), 1)} of the mean, n = {n}"
         known = f"the mean is known to ± {percent(share, 1)}"
         text = f"{known} (Student's t): smaller differences, or their absence, do not show"

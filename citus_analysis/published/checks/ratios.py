@@ -65,8 +65,7 @@ def ratio(row: Row) -> Iterator[Finding]:
         return
     new, base = row["throughput"].range, row["base_throughput"].range
     change = (new / base).scaled(100.0) - _HUNDRED
-    penalty = Range(-change.high, -change.low)
-    implied = {"speedup": new / base, "difference": new - base, "change": change, "penalty": penalty}
+    implied = {"speedup": new / base, "difference": new - base, "change": change, "penalty": -change}
     yield from (compare(row, stem, expected) for stem, expected in implied.items() if row.states(stem))
 
 
@@ -136,13 +135,13 @@ def _added(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
 
 def compare(row: Row, stem: str, expected: Range) -> Finding:
     """A green finding if the stated number allows the expected value, else a red one."""
-    number, middle, words = row[stem], expected.middle, stem.replace("_", " ")
+    number, value, words = row[stem], expected.printed, stem.replace("_", " ")
     note = f"the value that the other numbers give{f'; {number.note}' if number.note else ''}"
-    low, central, high = (readable(end / number.metric.factor) for end in (expected.low, middle, expected.high))
-    span = f"{central} {number.unit}".strip() + ("" if low == high else f" ({low} to {high})")
+    low, central, high = (readable(end / number.metric.factor) for end in (expected.low, value, expected.high))
+    span = f"{central} {number.unit}".strip() + ("" if low == high else f" (digits allow {low} to {high})")
     red = ""
     if not number.range.overlaps(expected):
-        off = number.value / middle - 1 if middle else 0.0
+        off = number.value / value - 1 if value else 0.0
         side = "above" if off > 0 else "below"
-        red = f"{words} is {f'{percent(abs(off), 1)} {side}' if middle else 'not 0,'} {note}"
+        red = f"{words} is {f'{percent(abs(off), 1)} {side}' if value else 'not 0,'} {note}"
     return finding(row, span, str(number), f"{words} agrees", red=red)

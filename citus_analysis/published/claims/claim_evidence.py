@@ -10,18 +10,20 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, TableSource, as_polars
+from citus_analysis.defaults import METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.published._load import published
 from citus_analysis.published._summaries import published_summaries
 from citus_analysis.published.claims.claim_estimates import Estimate, Side
 from citus_analysis.published.claims.claim_form import Form
+from citus_analysis.published.claims.run_measures import is_run_measure, needs_of, with_run_measure
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.compare.questions import Question
 from citus_analysis.stats.compare.run_tables import ask
 from citus_analysis.stats.estimate.intervals import moments
-from citus_analysis.stats.run_means import check_columns, lower_is_better, measured_runs, runs_of, strata_of, values_of
+from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, values_of
 from citus_analysis.stats.series.blocks import layout_of
 
 _SIDE: Final = "side"
@@ -43,12 +45,14 @@ class Selected:
         estimate: the estimate; None if there is none.
         reason: why there is none.
         warnings: caveats.
+        is_own: whether a printed number is known from the claim's own sentence only.
     """
 
     configuration: str
     estimate: Estimate | None
     reason: str = ""
     warnings: tuple[str, ...] = ()
+    is_own: bool = False
 
 
 def selected_runs(source: TableSource | Frame, form: Form) -> list[Selected]:
@@ -59,7 +63,15 @@ def selected_runs(source: TableSource | Frame, form: Form) -> list[Selected]:
     """
     if not isinstance(source, TableSource) and form.metric in _OF_OPERATIONS:
         return [Selected("", None, f"{form.metric} is in the table operation_latencies: pass a dataset")]
-    frame = _with_facts(source, runs_of(source, form.metric), [*form.side(0)])
+    if is_run_measure(form.metric):
+        if not isinstance(source, TableSource):
+            return [Selected("", None, f"{form.metric} needs more tables than runs: pass a dataset")]
+        measured = with_run_measure(source, runs_of(source, METRIC), form.metric)
+        if measured[form.metric].is_null().all():
+            return [Selected("", None, f"not covered by this dataset: {form.metric} needs {needs_of(form.metric)}")]
+    else:
+        measured = runs_of(source, form.metric)
+    frame = _with_facts(source, measured, [*form.side(0)])
     if absent := [name for name in form.side(0) if name not in frame.columns and (name in _OF_RUNS or _is_fact(name))]:
         return [Selected("", None, f"not covered by this dataset: no run has a {absent[0]}")]
     check_columns(frame, list(form.side(0)))
@@ -116,8 +128,7 @@ def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Selected]:
         for which, name in enumerate((_FIRST, _SECOND))
     ]
     columns = tuple(name for name, _, _ in form.axes)
-    higher = not lower_is_better(form.metric)
-    question = Question(form.metric, _SIDE, _SECOND, (), columns, higher_is_better=higher)
+    question = Question(form.metric, _SIDE, _SECOND, (), columns)
     asked = ask(pl.concat(sides), question)
     strata = asked.question.strata
     parts = [(stratum, part) for stratum, part in strata_of(asked.runs, strata) if part[_SIDE].n_unique() > 1]
@@ -144,8 +155,13 @@ def _difference(part: pl.DataFrame, metric: str) -> Estimate:
     return Estimate.of_difference(Side(*moments(layout.a)), Side(*moments(layout.b)))
 
 
-def selected_printed(source: str, form: Form) -> Selected:
+def selected_printed(source: str, form: Form, place: str = "") -> Selected:
     """The printed numbers of a publication that a form selects.
+
+    Args:
+        source: key of the publication.
+        form: a form over its numbers.
+        place: where the claim is stated.
 
     Raises:
         UnknownNameError: there is no such publication, metric or column.
@@ -163,7 +179,36 @@ def selected_printed(source: str, form: Form) -> Selected:
         estimate = _printed_estimate(form.quantity, [_printed_side(numbers, row, form.metric) for row in rows])
     except InsufficientDataError as error:
         return Selected("", None, error.problem)
-    return Selected(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
+    own = any(_is_stated_only_in(numbers, row, form.metric, sentence_lines(place)) for row in rows)
+    return Selected(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate, is_own=own)
+
+
+#: Lines in the place of a claim: `line 872`, `lines 121 and 177`, `lines 132 to 135`.
+_LINES: Final = re.compile(r"\blines? (?P<first>\d+)(?:(?P<to> to | and )(?P<last>\d+))?")
+#: The parts of a place; a part that begins with a table is no sentence.
+_PARTS: Final = re.compile(r",? and (?=(?:table|figure|section|chapter)s?\b)")
+
+
+def sentence_lines(place: str) -> set[int]:
+    """The lines of a publication's text that a claim's place names as its sentence; lines of tables are none.
+
+    Example:
+        >>> sorted(sentence_lines("section 3, lines 4 to 6, and table 1, line 377"))
+        [4, 5, 6]
+    """
+    found = set[int]()
+    for part in _PARTS.split(place):
+        for lines in _LINES.finditer(part if not part.startswith("table") else ""):
+            first, last = int(lines["first"]), int(lines["last"] or lines["first"])
+            found |= set(range(first, last + 1)) if lines["to"] == " to " else {first, last}
+    return found
+
+
+def _is_stated_only_in(numbers: pl.DataFrame, row: Mapping[str, object], metric: str, lines: set[int]) -> bool:
+    """Whether a printed number is stated in these lines only, so that it cannot confirm what they say."""
+    same = (pl.col("table") == row["table"]) & (pl.col("row") == row["row"]) & (pl.col("metric") == metric)
+    places = numbers.filter(same)["location"].str.extract(r"line (\d+)").cast(pl.Int64)
+    return bool(lines) and places.is_in(list(lines)).all()
 
 
 def _printed_estimate(quantity: str, sides: Sequence[Side]) -> Estimate:

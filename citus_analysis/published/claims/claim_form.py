@@ -30,8 +30,8 @@ QUANTITIES: Final = ("ratio", "difference", "mean")
 _PART: Final = re.compile(r'(?:"[^"]*"|[^",])+')
 _VALUE: Final = r'"[^"]*"|[^",]+?'
 _NUMBER: Final = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_HEAD: Final = re.compile(rf"({'|'.join(QUANTITIES)})\s+(\w+)")
 _COLUMN: Final = r"\w[\w.]*"
+_HEAD: Final = re.compile(rf"({'|'.join(QUANTITIES)})\s+({_COLUMN})")
 _AXIS: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})\s+over\s+({_VALUE})")
 _CONDITION: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})")
 #: First words of a bound -> the bound.
@@ -80,7 +80,8 @@ class Bound:
         return self.ends("ratio")[0]
 
     def __str__(self) -> str:
-        shown = [f"{number:.17g}" if number != float(f"{number:g}") else f"{number:g}" for number in self.numbers]
+        # Without an exponent: `at least 1000000`.
+        shown = [f"{number:.17g}" if number != float(f"{number:.15g}") else f"{number:.15g}" for number in self.numbers]
         return _BOUNDS[self.kind].format(*shown)
 
 

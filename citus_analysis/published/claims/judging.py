@@ -1,4 +1,4 @@
-"""Claims judged: supported, contradicted, undecided, or not covered by the data."""
+"""Claims judged: supported, contradicted, undecided, as stated only, or not covered by the data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ from citus_analysis.stats._validate import check_level
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 
-ClaimVerdict = Literal["supported", "contradicted", "undecided", "no data"]
-VERDICTS: Final[tuple[ClaimVerdict, ...]] = ("supported", "contradicted", "undecided", "no data")
+ClaimVerdict = Literal["supported", "contradicted", "undecided", "as stated", "no data"]
+VERDICTS: Final[tuple[ClaimVerdict, ...]] = ("supported", "contradicted", "undecided", "as stated", "no data")
 _JUDGES: Final = ("runs", "printed numbers")
+#: An interval whose ends are further apart than this factor says nothing; it is not shown.
+_WIDEST: Final = 1_000.0
+#: Suffix of metrics that are at most 1.
+_SHARE: Final = "_share"
 _SCHEMA: Final = {
     **dict.fromkeys(("claim", "source", "place", "judged_by", "verdict"), pl.String),
     **dict.fromkeys(("estimate", "low", "high"), pl.Float64),
@@ -61,7 +65,7 @@ class JudgedClaims(Shown):
 
     @property
     def exit_code(self) -> int:
-        """0: all supported; 1: one contradicted; 4: none contradicted, but not all supported.
+        """0: all supported, or only stated; 1: one contradicted; 4: none contradicted, but not all supported.
 
         Rows judged by runs count if there are any, else those judged by printed numbers.
         """
@@ -98,9 +102,10 @@ def judge_claims(
     """Judge claims by runs, and by the printed numbers of their publications.
 
     A claim is supported if the whole interval of its ratio, difference or mean fulfils its form, contradicted if the
-    whole interval lies outside, and undecided otherwise. All intervals of a call hold together at the level
-    (Bonferroni). `about` is judged by two one-sided tests. Printed numbers without standard deviation and n have no
-    interval.
+    whole interval lies outside, and undecided otherwise. A printed number that is known from the claim's own sentence
+    only confirms nothing: the claim is `as stated`. All intervals of a call hold together at the level
+    (Bonferroni: each claim has the same share of the error, and divides it among its configurations). `about` is
+    judged by two one-sided tests. Printed numbers without standard deviation and n have no interval.
 
     Args:
         source: a dataset, or a frame of the table `runs`; None: printed numbers only.
@@ -121,8 +126,10 @@ def judge_claims(
     rows: list[dict[str, object]] = []
     for by in _JUDGES:
         those = [one for one in cases if one.by == by]
-        family = sum(one.selected.estimate is not None and one.selected.estimate.freedom > 0 for one in those)
-        rows += [_judged(one, max(family, 1), level) for one in those]
+        tested = (one for one in those if one.selected.estimate is not None and one.selected.estimate.freedom > 0)
+        intervals = Counter(id(one.claim) for one in tested)
+        # Each claim has the same share of the error, and divides it among its configurations.
+        rows += [_judged(one, len(intervals) * intervals[id(one.claim)] or 1, level) for one in those]
     return JudgedClaims(pl.DataFrame(rows, schema=_SCHEMA), level)
 
 
@@ -141,7 +148,7 @@ def _cases(claim: Claim, source: TableSource | Frame | None) -> Iterator[_Case]:
         if source is not None and claim.form is not None:
             yield from (_Case(claim, claim.form, "runs", one) for one in selected_runs(source, claim.form))
         if claim.printed is not None:
-            found = selected_printed(claim.stated.source, claim.printed)
+            found = selected_printed(claim.stated.source, claim.printed, claim.stated.place)
             yield _Case(claim, claim.printed, "printed numbers", found)
         elif source is None:
             reason = "no printed number bears on it: name a dataset"
@@ -170,30 +177,41 @@ def _judged(one: _Case, family: int, level: float) -> dict[str, object]:
     equivalence = one.form.bound.kind == "about"
     tail = (1 - level) / family / (1 if equivalence else 2)
     ends = estimate.ends(tail)
+    if ends is not None and one.form.metric.endswith(_SHARE):
+        ends = min(ends[0], 1.0), min(ends[1], 1.0)
     row |= {"estimate": estimate.shown, "n": estimate.n}
     if ends is None:
-        return row | _without_interval(one.by, estimate.shown, low, high)
+        return row | _without_interval(one, estimate.shown, low, high)
     verdict = "supported" if low <= ends[0] and ends[1] <= high else "undecided"
     verdict = "contradicted" if ends[1] < low or ends[0] > high else verdict
+    verdict = "as stated" if verdict == "supported" and one.selected.is_own else verdict
     missing = estimate.runs_missing(low, high, tail) if verdict == "undecided" else None
     several = f", simultaneous over {family}" if family > 1 else ""
     method = estimate.method + (", two one-sided tests" if equivalence else "") + several
-    words = f"{readable(estimate.shown)} [{readable(ends[0])}, {readable(ends[1])}] for '{one.form.bound}'"
-    advice = "" if missing is None else f"; about {counted(missing, 'more run')} of each side would decide"
+    each = "" if one.form.quantity == "mean" else " of each side"
+    advice = "" if missing is None else f"; about {counted(missing, 'more run')}{each} would decide"
+    shown: tuple[float | None, float | None] = ends
+    if estimate.logarithm and ends[1] > _WIDEST * ends[0]:
+        shown = (None, None)
+        words = f"{readable(estimate.shown)}; {counted(estimate.n, 'run')}{each} are too few for an interval"
+    else:
+        words = f"{readable(estimate.shown)} [{readable(ends[0])}, {readable(ends[1])}] for '{one.form.bound}'"
     return row | {
         "verdict": verdict,
-        "low": ends[0],
-        "high": ends[1],
+        "low": shown[0],
+        "high": shown[1],
         "method": method,
         "runs_needed": missing,
         "explanation": words + advice,
     }
 
 
-def _without_interval(by: str, value: float, low: float, high: float) -> dict[str, object]:
+def _without_interval(one: _Case, value: float, low: float, high: float) -> dict[str, object]:
     """The verdict without a spread: printed values are taken as they are, one run decides nothing."""
-    if by == "runs":
+    if one.by == "runs":
         return {"verdict": "undecided", "explanation": "one run has no spread: two of each side at least are needed"}
     verdict = "supported" if low <= value <= high and not math.isnan(value) else "contradicted"
     words = f"{verdict} by the printed values ({readable(value)}), without interval"
+    if verdict == "supported" and one.selected.is_own:
+        verdict, words = "as stated", f"the sentence itself states {readable(value)}; no other number bears on it"
     return {"verdict": verdict, "method": "printed values, without interval", "explanation": words}

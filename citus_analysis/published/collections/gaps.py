@@ -145,7 +145,7 @@ def _gap(first: Sequence[PublishedResult], second: Sequence[PublishedResult], ph
     names = ours[0].system, others[0].system
     one = compare(x, y, higher_is_better=upwards, label_a=names[0], label_b=names[1], iterations=shared)
     family = " ".join((first[0].table, phase))
-    return _Gap(first, second, phase, int(common.sum()), replace(one, family=family))
+    return _Gap(first, second, phase, int(common.sum()), replace(one, holm_family=family))
 
 
 def _incomparable(first: Sequence[PublishedResult], second: Sequence[PublishedResult], phase: str) -> Finding:

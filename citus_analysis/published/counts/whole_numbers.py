@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 from typing import Final, Literal, TypeAlias
@@ -25,6 +27,8 @@ _REASONS: Final = {
     "GRIMMER": "no {n} whole numbers with this mean have this sigma (GRIMMER)",
     "SPRITE": "no {n} whole numbers {bounds}have this mean and sigma: all lists were tried (SPRITE)",
 }
+#: A number whose only decimal is a zero: printed with one decimal, or a whole number of a floating-point column.
+_ONE_ZERO: Final = re.compile(r"\d\.0(?!\d)")
 #: Most numbers of an example that are shown.
 _SHOWN: Final = 12
 
@@ -43,10 +47,7 @@ def judge_counts(n: int, counts: CountMean, unit: Fraction = Fraction(1)) -> Jud
     """
     low, high = (None if one is None else round(one.value) for one in (counts.low, counts.high))
     verdict, way = Verdict("GRIM"), ""
-    for (is_cut, ddof), words in _WAYS.items():
-        mean, sigma = (_ends(one, counts.mean, unit, is_cut=is_cut) for one in (counts.mean, counts.sigma))
-        if mean is None or (ddof == 0 and sigma is None):
-            continue
+    for mean, sigma, ddof, words in _readings(counts, unit):
         found = judge_whole_numbers(n, mean, sigma, low, high, ddof=ddof)
         verdict = found if not words or found.failed is None else verdict
         if found.failed is None:
@@ -64,11 +65,25 @@ def judge_counts(n: int, counts: CountMean, unit: Fraction = Fraction(1)) -> Jud
     return "amber" if way else "green", wanted, _stated(n, counts), ", ".join(parts)
 
 
-def _ends(number: Number | None, mean: Number, unit: Fraction, *, is_cut: bool) -> Ends | None:
+def _readings(counts: CountMean, unit: Fraction) -> Iterator[tuple[Ends, Ends | None, int, str]]:
+    """The ways to read the mean and the deviation, the usual one first: their ends, what n loses, and a condition."""
+    unclear = any(one is not None and _ONE_ZERO.search(one.stated) for one in (counts.mean, counts.sigma))
+    for is_decimal in (True, False) if unclear else (True,):
+        for (is_cut, ddof), words in _WAYS.items():
+            mean, sigma = (
+                _ends(one, counts.mean, unit, is_cut=is_cut, is_decimal=is_decimal)
+                for one in (counts.mean, counts.sigma)
+            )
+            if mean is not None and (ddof or sigma is not None):
+                zero = "" if is_decimal else "if the zero after the point is no digit"
+                yield mean, sigma, ddof, ", and ".join(filter(None, (zero, words)))
+
+
+def _ends(number: Number | None, mean: Number, unit: Fraction, *, is_cut: bool, is_decimal: bool) -> Ends | None:
     """The values that a number may stand for: rounded to even or up, so that both ends count; or cut off."""
     if number is None:
         return None
-    printed = Printed.of(number, mean)
+    printed = Printed.of(number, mean, is_decimal=is_decimal)
     scale = Fraction(repr(mean.metric.factor)) / unit
     half = printed.value - printed.low
     ends = (printed.value, printed.high) if is_cut else (printed.low, printed.value + half)

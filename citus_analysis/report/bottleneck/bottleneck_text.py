@@ -11,6 +11,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes
 from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
@@ -76,7 +77,7 @@ def _named(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
 
 
 def _sentence(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
-    where = "" if verdict.node is None else f" (node {verdict.node})"
+    where = "" if verdict.node is None else f" ({place_text(verdict.node)})"
     found = {"none found": "no limit was found", "undecided": "undecided"}.get(verdict.limit)
     found = found or f"the first limit is {_WORDS[verdict.limit]}{where}, confidence {verdict.confidence}"
     first = f"{_named(verdict, verdicts)}: {found}: {'; '.join(verdict.evidence)}."
@@ -114,9 +115,14 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
         first: result of :func:`citus_analysis.scaling.queueing.resource_demands.first_to_saturate`.
     """
     if first.is_empty():
-        return ["No utilisation was recorded together with a throughput: demands of operations are not known."]
+        return [
+            "No CPU time of a single node was recorded together with a throughput, so the demands of operations on "
+            "nodes, and the throughputs at which nodes would be used up, are not known: samples of a machine that "
+            "nodes or clients share are none of a node. CPU time of each node's control group (cpu.stat of version 2) "
+            "or pidstat of its processes would show them."
+        ]
     row = first.sort("of_bound_percent", descending=True).row(0, named=True)
-    where = "" if row["node"] is None else f" of node {row['node']}"
+    where = "" if row["node"] is None else f" of {place_text(row['node'])}"
     return [
         f"{row['resource']} is closest to its bound: {row['demand']}{where} would be used up at "
         f"{readable(row['bound_ops_s'])} operations/s; {readable(row['throughput_ops_s'])} were measured, "

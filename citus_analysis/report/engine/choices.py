@@ -23,7 +23,8 @@ from citus_analysis.runs.run_selection import Selection, check_known, select_run
 from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_window import LogWindow, WindowedLogs
-from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
+from citus_analysis.spans.analyse.profile import profiled_threads
+from citus_analysis.spans.analyse.selected_statements import select_statements
 
 #: The values of a report's parameters, in the types that the notebook declares.
 Values = Mapping[str, Scalar]
@@ -74,7 +75,7 @@ def _profile(dataset: Dataset, values: Values) -> None:
     windows = with_log_runs(dataset, str(values["since"]), str(values["until"]), int(values["window_s"]))
     selection = _selection(windows, values)
     if threads := int(values["threads"]):
-        profiled_threads(profiled_statements(selection, windows), threads)
+        profiled_threads(select_statements(selection, windows), threads)
 
 
 def _resources(dataset: Dataset, values: Values) -> None:

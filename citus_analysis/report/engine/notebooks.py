@@ -95,6 +95,7 @@ _STORY: Final = (
     "profile",
     "resources",
     "published",
+    "study",
     "bottleneck",
     "server",
     "why",

@@ -97,6 +97,12 @@ class Page:
         _show(audit_block(result), f"Audit: {result}")
         self.note(latency_warnings(result), warning=True)
 
+    def section(self, title: str) -> None:
+        """Begin a section with a title that only the data can give; a markdown cell with `## ` does the same."""
+        _display(
+            {"text/markdown": f"## {title}", "text/plain": title}, {METADATA_KEY: {"section": title, "empty": True}}
+        )
+
     def findings(self, sentences: Sequence[str]) -> None:
         """Show the sentences that state findings."""
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)

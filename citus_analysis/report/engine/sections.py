@@ -198,6 +198,9 @@ def _block(output: Output, place: Place) -> Block | None:
     data = output.get("data", {})
     if "text/html" in data:
         return Block(text_of(data["text/html"]), csv=place.get("csv", ""), content=not place.get("empty"))
+    if "text/markdown" in data:
+        # The title of a section.
+        return None
     text = text_of(data.get("text/plain") or output.get("text", ""))
     return Block(f"<pre>{escape(text)}</pre>", content=True) if text else None
 

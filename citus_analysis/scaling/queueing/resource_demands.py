@@ -12,7 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.evidence.measurements import stated
+from citus_analysis.bottleneck.evidence.measurements import SERVER_CPU, stated
+from citus_analysis.bottleneck.machine_work import name_machines, of_machine, place_text, shared_machines
 from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs
 from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy, configured_runs
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind, lazy_table
@@ -39,8 +40,11 @@ _OF_MATRIX: Final = {
 def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFrame:
     """Demand of an operation at each node, by the utilisation law D = U m / X, and the bound X / U that follows.
 
-    The time of a CPU includes all programs of the host. A bound assumes that the demand of an operation does not depend
-    on the load.
+    The CPU time of a node is that of its control group, or of its processes as pidstat lists them. Where neither was
+    recorded, it is that of its machine, which includes all other programs; if several nodes, or clients, share the
+    machine, the node's is not known, and there is no row. Devices and the network of a shared machine have no bound,
+    and are named after the machine. Doubtful runs are left out. A bound assumes that the demand of an operation does
+    not depend on the load.
 
     Args:
         dataset: the dataset of the study.
@@ -51,13 +55,15 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
         `unit`, `utilisation_percent`, `throughput_ops_s` (mean of the runs), `bound_ops_s` (null if there is no
         capacity), `of_bound_percent`, `runs`.
     """
-    done = configured_runs(dataset).filter(pl.col("throughput_ops_s") > 0)
+    done = configured_runs(dataset).filter(pl.col("throughput_ops_s") > 0, pl.col("status") != "doubtful")
+    tables = {name: as_polars(dataset.table(name)) for name in ("nodes", "throttle_samples", "process_samples")}
+    machines = shared_machines(tables["nodes"], tables["throttle_samples"], tables["process_samples"])
     rates = done.group_by(CONFIGURATION).agg(pl.col("throughput_ops_s").mean(), runs=pl.len())
     cores = pl.col("value").str.extract(_CORES).cast(pl.Float64)
     sized = stated(as_polars(dataset.table("settings")), "hardware", cores=cores)
     parts = [
-        _from_matrix(study.matrix, rates, sized),
-        _switches(as_polars(dataset.table("vm_samples")), done, rates),
+        _from_matrix(study.matrix, rates, _with_quotas(sized, done)),
+        _switches(name_machines(as_polars(dataset.table("vm_samples")), machines), done, rates),
         _wal(as_polars(dataset.table("server_counters")), done, rates),
     ]
     found = pl.concat(parts, how="diagonal").sort(*CONFIGURATION, "demand", "node", nulls_last=True)
@@ -97,21 +103,40 @@ def predictions(
         return ()
 
 
+def _with_quotas(sized: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """`cores` of each resource's machines, and `quota`: the cores that a node may use, if it is stated."""
+    if "cpu_per_node" not in runs.columns:
+        return sized.with_columns(quota=pl.lit(None, pl.Float64))
+    quotas = runs.select("resource", quota=pl.col("cpu_per_node").cast(pl.Float64, strict=False)).unique("resource")
+    return sized.join(quotas, on="resource", how="full", coalesce=True)
+
+
 def _from_matrix(matrix: pl.DataFrame, rates: pl.DataFrame, sized: pl.DataFrame) -> pl.DataFrame:
     found = []
     joined = matrix.drop("runs").join(rates, on=CONFIGURATION, nulls_equal=True).join(sized, on="resource", how="left")
+    joined = joined.filter(pl.col("value").is_not_null()).with_columns(is_shared=of_machine(pl.col("node")))
+    own = joined.filter(metric=SERVER_CPU).with_columns(
+        pl.col("value") / pl.coalesce("quota", "cores"),
+        pl.lit("busy").alias("metric"),
+        servers=pl.coalesce("quota", "cores"),
+    )
+    measured = [*CONFIGURATION, "part"]
+    of_machines = joined.with_columns(servers="cores").join(own, on=measured, how="anti", nulls_equal=True)
     for (part, metric), (demand, unit, bounded) in _OF_MATRIX.items():
-        rows = joined.filter((pl.col("part") == part) & (pl.col("metric") == metric) & pl.col("value").is_not_null())
-        servers = pl.col("cores") if part == "CPU" else pl.lit(1.0)
+        is_cpu = part == "CPU"
+        rows = pl.concat([own, of_machines.filter(~pl.col("is_shared"))]) if is_cpu else joined
+        rows = rows.filter((pl.col("part") == part) & (pl.col("metric") == metric))
         if bounded:
-            rows = rows.with_columns(servers=servers).drop_nulls("servers")
+            rows = rows.with_columns(servers=pl.col("servers") if is_cpu else pl.lit(1.0)).drop_nulls("servers")
             share = (rows["value"] / 100).to_numpy()
             demands = service_demand(share, rows["throughput_ops_s"].to_numpy(), rows["servers"].to_numpy())
+            is_own = pl.when(pl.col("value") > 0, ~pl.col("is_shared"))
+            bound = is_own.then(pl.col("throughput_ops_s") / pl.col("value"))
             rows = rows.with_columns(
                 per_operation=pl.Series(demands),
                 utilisation_percent="value",
-                bound_ops_s=pl.when(pl.col("value") > 0).then(pl.col("throughput_ops_s") / pl.col("value") * 100),
-                of_bound_percent="value",
+                bound_ops_s=bound * 100,
+                of_bound_percent=pl.when(~pl.col("is_shared")).then("value"),
             )
         else:
             rows = rows.with_columns(per_operation=pl.col("value") / pl.col("throughput_ops_s"))
@@ -203,7 +228,8 @@ _BOUNDS: Final = ("demand_us", "largest_us", "knee_threads", "bound_ops_s", "res
 
 def _bounds_of(demands: pl.DataFrame) -> dict[str, object]:
     """The bounds of one configuration, from the demands of all its resources."""
-    named = demands.with_columns(place=pl.format("{} of node {}", "demand", pl.col("node").fill_null("?")))
+    places = [f"{demand} of {place_text(node or '?')}" for demand, node in demands.select("demand", "node").iter_rows()]
+    named = demands.with_columns(place=pl.Series(places, dtype=pl.String))
     each = {place: US_PER_S / bound for place, bound in named.select("place", "bound_ops_s").iter_rows()}
     found = asymptotic_bounds(each, demands["threads"][0])
     bound, measured = float(found.throughput_high_ops_s[0]), demands["throughput_ops_s"][0]

@@ -13,7 +13,7 @@ import polars as pl
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL
 from citus_analysis.runs.setups import setting_text
-from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
+from citus_analysis.spans.analyse.coarse import coarse_profile, summarised
 from citus_analysis.spans.analyse.profile import MEAN_OF_CLIENTS_US, SENT, ProfileStudy
 from citus_analysis.spans.analyse.profile_percentiles import IN_ORDER, profile_percentiles
 from citus_analysis.units import US_PER_MS
@@ -88,6 +88,16 @@ def parts_by_configuration(study: ProfileStudy) -> pl.DataFrame:
     )
 
 
+def states_by_configuration(study: ProfileStudy) -> pl.DataFrame:
+    """The states of sessions, a row for each configuration, place of execution and state.
+
+    Returns:
+        `statement`, `set_up`, `workers`, `threads`, `executed`, and the columns of
+        :meth:`~citus_analysis.spans.analyse.selected_statements.SelectedStatements.states`.
+    """
+    return study.selected.states().pipe(_named, study.main, ["executed", "state"])
+
+
 def _named(table: pl.DataFrame, main: str, then: list[str]) -> pl.DataFrame:
     """Columns and rows in reading order: the usual set-up first, cluster sizes below each other."""
     statement = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
@@ -113,8 +123,9 @@ def in_milliseconds(table: Frame) -> pl.DataFrame:
 def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = LEVEL) -> pl.DataFrame:
     """Percentiles of T on the server beside the latency that clients report, a row per configuration.
 
-    T is the time of the sampled statements of all places of execution. The main clients' statements are not logged, so
-    the two describe different statements of the same runs.
+    T is the time of the sampled statements of the steady state, of all places of execution. The main clients'
+    statements are not logged, so the two describe different statements of the same runs; the sampled client's latency
+    is of all its statements, also of those that opened connections.
 
     Args:
         study: the profile.
@@ -131,8 +142,7 @@ def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = 
     shares = sampled_percent(as_polars(dataset.table("runs")))
     group = [*_CONFIGURATION, "sampled_percent"]
     wanted = [*_RUN, *_CONFIGURATION, "executed", "failed", *IN_ORDER, *summarised("T")]
-    kept = after_warm_up(study.statements, study.skip_first, wanted)
-    statements = kept.join(shares, on=_RUN, how="left", maintain_order="left")
+    statements = study.statements.select(wanted).join(shares, on=_RUN, how="left", maintain_order="left")
     profile = coarse_profile(statements, by=group, quantities=["T"])
     means = in_milliseconds(profile.select(*group, "n", "mean_us"))
     found = profile_percentiles(statements, by=group, quantities=["T"], level=level)

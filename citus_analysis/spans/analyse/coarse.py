@@ -74,18 +74,29 @@ def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[s
     if not skip_first:
         entering = statements.select((touched & done).fill_null(value=False)).to_series()
         return statements.select(wanted) if entering.all() else statements.select(wanted).filter(entering)
-    # Only the columns that determine the order are sorted; the wanted columns are copied once.
-    placed = statements.lazy().select(*_PLACE, "failed", "executed").with_row_index("row").filter(touched)
+    number = number_in_sessions(statements)
+    return statements.select(wanted).filter((number >= skip_first) & statements.select(done).to_series())
+
+
+def number_in_sessions(statements: pl.DataFrame) -> pl.Series:
+    """The number of each statement that touched a shard among those of its session, from 0; null for others.
+
+    Args:
+        statements: rows of table `statements`.
+    """
+    # Only the columns that determine the order are sorted.
+    touched = pl.col("executed").is_not_null()
+    placed = statements.lazy().select(*_PLACE, "executed").with_row_index("row").filter(touched)
     ordered = placed.drop("executed").collect().sort(_PLACE[:-1])
     restarted = pl.any_horizontal(
         pl.col("source_id").ne_missing(pl.col("source_id").shift(1)),
         pl.col("pid").ne_missing(pl.col("pid").shift(1)),
         (pl.col("session_seq") <= pl.col("session_seq").shift(1)).fill_null(value=False),
     )
-    numbered = ordered.select("row", "failed", session=restarted.cum_sum()).with_columns(
-        number=pl.int_range(pl.len()).over("session")
-    )
-    return statements.select(wanted)[numbered.filter((pl.col("number") >= skip_first) & done)["row"]]
+    sessions = ordered.select("row", session=restarted.cum_sum())
+    numbers = sessions.select("row", number=pl.int_range(pl.len()).over("session"))
+    rows = pl.DataFrame({"row": pl.int_range(statements.height, dtype=pl.UInt32, eager=True)})
+    return rows.join(numbers, on="row", how="left", maintain_order="left")["number"]
 
 
 def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) -> pl.DataFrame:

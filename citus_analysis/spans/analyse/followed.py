@@ -29,7 +29,7 @@ class TraceStudy:
 
     Attributes:
         label: kind and configuration, in words.
-        statements: the statements of the configuration, without the first of each session.
+        statements: the statements of the configuration, of the steady state.
         of_one_run: the statements of the run with the most statements, for figures over time.
         percentiles: composition of T by percentile, of remote executions only if there are any.
         tail: the slowest statements compared with the others; None if there are too few.
@@ -83,9 +83,7 @@ def _of_kind(study: ProfileStudy, kind: str) -> tuple[pl.DataFrame, int]:
     shown = study.statements.lazy().filter(
         pl.col("family") == study.main,
         pl.col("threads") == study.threads,
-        pl.col("session_seq") >= study.skip_first,
         pl.col("total_us").is_not_null(),
-        ~pl.col("failed"),
         pl.col("statement_kind") == kind,
     )
     workers = shown.select(pl.col("workers").max().fill_null(0)).collect().item()

@@ -1,8 +1,9 @@
 """Components of a statement's time, by cluster size: means of the spans, distributions, and latencies at the client.
 
-The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements within the measured window of their run are
-included, because the servers are idle if the sampled client runs longer than the main clients. Statements of one run
-are not independent, so cluster sizes are compared by the means of runs, one value per run.
+The profile is :func:`citus_analysis.spans.coarse_profile` of the statements of the steady state
+(:mod:`citus_analysis.spans.analyse.selected_statements`): those of a session's start, and those that open a connection
+to another node, are counted and averaged apart. Statements of one run are not independent, so cluster sizes are
+compared by the means of runs, one value per run.
 """
 
 from __future__ import annotations
@@ -16,31 +17,25 @@ import polars as pl
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.defaults import LEVEL, MARGIN
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs.measured_windows import Windowed, within_measured
+from citus_analysis.errors import UnknownNameError
+from citus_analysis.runs.measured_windows import Windowed
 from citus_analysis.runs.run_selection import Selection
-from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
-from citus_analysis.spans.analyse.profile_percentiles import (
-    ESTIMATES,
-    IN_ORDER,
-    client_percentiles,
-    profile_percentiles,
-)
+from citus_analysis.spans.analyse.coarse import coarse_profile
+from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, client_percentiles, profile_percentiles
+from citus_analysis.spans.analyse.selected_statements import GROUP, SelectedStatements, select_statements
 from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.stats import Comparison, compare, compare_many
+from citus_analysis.stats.series.blocks import FEWEST_BLOCKS, layout_of
 from citus_analysis.texts.counted_words import size_expr, threads_text
 
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
-_GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
+_RUN: Final = ["resource", "run_id"]
 #: YCSB's operation -> kind of the statement it sends.
 _SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
 #: Kind of the statement that an operation of `operation_latencies` sends; null for other operations.
 SENT: Final = pl.col("operation").replace_strict(_SENT_BY, default=None, return_dtype=pl.String)
 #: Mean latency of a group of rows of `operation_latencies`.
 MEAN_OF_CLIENTS_US: Final = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-#: Columns of statements that profiles need.
-_PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *summarised())
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
@@ -49,36 +44,51 @@ class ProfileStudy(Shown):
     """Profiles of the sampled statements.
 
     Attributes:
-        statements: the statements that are included, with `family`, `workers`, `threads` and `name`.
+        selected: the statements that are included, divided by the state of their session.
         profile: per family, workers, threads, kind and place of execution: n and mean of T, P, W, C, L.
         percentiles: the same groups: percentiles of T, P, W, C, L with intervals over the runs.
-        beside_client: per family, workers, threads and kind: T of all places beside the monitor client's latency.
-        client_percentiles: the same groups: percentiles of both, each with its interval.
+        beside_client: per family, workers, threads and kind: T of all places and states beside the latencies of the
+            sampled client (`client_mean_us`) and of the main clients (`main_mean_us`).
+        client_percentiles: the same groups: percentiles of T and of the sampled client, each with its interval.
+        sampled: the sampled client's mean latency against the main clients' of the same runs, by kind, in the largest
+            cluster that the figures show.
         sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
         places: T of local against remote executions of statements that commit nothing.
         matched: number of tasks of the chosen runs, and of those that were paired exactly.
         children: executions on shards that other nodes logged for the chosen runs, with a task or without.
         main: the family in which sizes are compared: the one without a name, else the one with the most statements.
         threads: number of threads that the figures show.
-        skip_first: statements left out at the beginning of each session.
-        window: the sampled statements within the measured windows of the chosen runs, and the number outside.
         unplaced: a sentence on the statements of which nothing says where they were executed.
     """
 
-    statements: pl.DataFrame
+    selected: SelectedStatements
     profile: pl.DataFrame
     percentiles: pl.DataFrame
     beside_client: pl.DataFrame
     client_percentiles: pl.DataFrame
+    sampled: tuple[Comparison, ...]
     sizes: tuple[Comparison, ...]
     places: tuple[Comparison, ...]
     matched: tuple[int, int]
     children: int
     main: str
     threads: int
-    skip_first: int
-    window: Windowed
     unplaced: tuple[str, ...] = ()
+
+    @property
+    def statements(self) -> pl.DataFrame:
+        """The statements of the steady state, with `family`, `workers` and `threads`: what the profile is of."""
+        return self.selected.steady
+
+    @property
+    def skip_first(self) -> int:
+        """Statements at the beginning of each session that count as its start."""
+        return self.selected.skip_first
+
+    @property
+    def window(self) -> Windowed:
+        """The number of statements outside the measured windows of the runs."""
+        return self.selected.window
 
     @property
     def load(self) -> str:
@@ -113,7 +123,7 @@ class ProfileStudy(Shown):
         return ordered.with_columns(name=name + commit.otherwise(pl.lit("")))
 
     def times_of(self, kind: str) -> pl.DataFrame:
-        """Times of single statements of the main family, with a `series` per cluster size and place."""
+        """Times of single statements of the steady state and the main family, a `series` per cluster size and place."""
         shown = self.statements.lazy().filter(
             pl.col("threads") == self.threads,
             pl.col("family") == self.main,
@@ -153,103 +163,101 @@ def study_profile(
         UnknownNameError: no run has that number of threads.
     """
     setup = selection.runs.select(_SETUP)
-    window = _windowed(selection, dataset)
-    found = _entered(window)
-    main = _main_family(found)
+    selected = select_statements(selection, dataset, skip_first=skip_first)
+    main, shown = _main_family(selected), profiled_threads(selected, threads)
     # Percentiles of all runs together are dropped: they have no interval, unlike those of `percentiles`.
-    of_main = found.lazy().filter(family=main).select(*_SETUP, "statement_kind", "executed", "total_us").collect()
-    kept = after_warm_up(found, skip_first, _PROFILED)
-    profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
-    latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
-    quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
-    statements = lazy_table(dataset, "statements").join(setup.lazy(), on=["resource", "run_id"], how="semi")
+    profile = coarse_profile(selected.steady, by=GROUP).select(pl.exclude(r"^p\d+_us$"))
+    latencies = _sampled_latencies(selected, as_polars(dataset.table("operation_latencies")))
+    monitors = latencies.filter(role="monitor")
+    quality = as_polars(dataset.table("match_quality")).join(setup, on=_RUN, how="semi")
+    statements = lazy_table(dataset, "statements").join(setup.lazy(), on=_RUN, how="semi")
     return ProfileStudy(
-        found,
+        selected,
         profile,
-        profile_percentiles(kept, by=_GROUP, level=level),
-        _beside_client(kept, latencies),
-        _client_percentiles(kept, latencies, level),
-        tuple(_compare_sizes(of_main, level, margin)),
-        tuple(_compare_places(of_main, level, margin)),
+        profile_percentiles(selected.steady, by=GROUP, level=level),
+        _beside_client(selected, latencies),
+        _client_percentiles(selected, monitors, level),
+        tuple(_compare_clients(latencies.filter(family=main, threads=shown), level, margin)),
+        tuple(_compare_sizes(selected, selection.runs, main, level, margin)),
+        tuple(_compare_places(selected, main, level, margin)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
         int(quality["children"].sum()),
         main,
-        profiled_threads(found, threads),
-        skip_first,
-        window,
+        shown,
         tuple(unplaced_statements(statements)),
     )
 
 
-def profiled_statements(selection: Selection, dataset: TableSource) -> pl.DataFrame:
-    """The sampled statements of the chosen runs' measured windows, with their runs' `family`, `workers` and `threads`.
-
-    Raises:
-        InsufficientDataError: there are none.
-    """
-    return _entered(_windowed(selection, dataset))
-
-
-def _windowed(selection: Selection, dataset: TableSource) -> Windowed:
-    statements = lazy_table(dataset, "statements").filter(
-        pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS) & pl.col("executed").is_not_null()
-    )
-    setup = selection.runs.lazy().select(_SETUP)
-    found = statements.join(setup, on=["resource", "run_id"], maintain_order="left").collect()
-    return within_measured(found, selection.runs)
-
-
-def _entered(window: Windowed) -> pl.DataFrame:
-    if window.rows.is_empty() and window.outside:
-        raise InsufficientDataError(
-            f"all {window.outside} sampled statements of these runs began before or ended after the time in which all "
-            "main clients ran",
-            way_out="let the main clients run longer, or the sampled client end with them",
-        )
-    if window.rows.is_empty():
-        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
-    return window.rows
-
-
-def _main_family(statements: pl.DataFrame) -> str:
-    families = statements["family"].value_counts(sort=True)["family"].to_list()
+def _main_family(selected: SelectedStatements) -> str:
+    # Where all statements are of the beginning of sessions, none is steady.
+    counts = pl.concat([part.select("family") for part in (selected.steady, selected.apart)])["family"].value_counts()
+    families = counts.sort("count", "family", descending=[True, False])["family"].to_list()
     return "" if "" in families else str(families[0])
 
 
-def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
+def profiled_threads(selected: SelectedStatements, wanted: int = 0) -> int:
     """The number of threads that the figures show: the wanted number, or the number with the most cluster sizes.
 
     Raises:
         UnknownNameError: the main family was not measured with the wanted number.
     """
-    main = statements.select("family", "threads", "workers").filter(family=_main_family(statements))
+    columns = ["family", "threads", "workers"]
+    every = pl.concat([part.select(columns) for part in (selected.steady, selected.apart)])
+    main = every.filter(family=_main_family(selected))
     sizes = main.group_by("threads").agg(pl.col("workers").n_unique(), pl.len().alias("count"))
     if wanted and wanted not in sizes["threads"]:
         raise UnknownNameError("number of threads", str(wanted), map(str, sizes["threads"]))
     return wanted or int(sizes.sort("workers", "count", descending=True)["threads"][0])
 
 
-def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.DataFrame) -> pl.DataFrame:
-    """Latencies that the monitor clients of the sampled runs report, with the kind of statement of each operation."""
-    sampled = statements.select("resource", "run_id").unique()
-    setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
-    monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
-    return monitor.with_columns(statement_kind=SENT).drop_nulls("statement_kind")
+def _sampled_latencies(selected: SelectedStatements, latencies: pl.DataFrame) -> pl.DataFrame:
+    """Latencies that the clients of the sampled runs report, with the kind of statement of each operation."""
+    columns = [*_SETUP, "statement_kind"]
+    setup = pl.concat([part.select(columns) for part in (selected.steady, selected.apart)]).unique()
+    of_kinds = setup.with_columns(pl.col("statement_kind").cast(pl.String))
+    clients = latencies.with_columns(pl.col("role").cast(pl.String), statement_kind=SENT)
+    return clients.join(of_kinds, on=[*_RUN, "statement_kind"])
 
 
-def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
-    """The server's T over all places of execution, and the latency of the client that sent the same statements."""
-    server = coarse_profile(statements, by=_OF_CLIENT, quantities=["T"])
-    client = latencies.group_by(_OF_CLIENT).agg(
-        pl.len().alias("client_runs"), MEAN_OF_CLIENTS_US.alias("client_mean_us")
+def _of_every_state(selected: SelectedStatements) -> pl.DataFrame:
+    """The statements of all states, because a client's latencies are of all of them, too."""
+    return pl.concat([selected.steady, selected.apart])
+
+
+def _beside_client(selected: SelectedStatements, latencies: pl.DataFrame) -> pl.DataFrame:
+    """The server's T over all places and states, and the latencies of the client that sent them and of the others."""
+    server = coarse_profile(_of_every_state(selected), by=_OF_CLIENT, quantities=["T"])
+    clients = latencies.group_by(_OF_CLIENT).agg(
+        pl.col("run_id").filter(role="monitor").n_unique().alias("client_runs"),
+        *(_mean_latency(role).alias(name) for role, name in (("monitor", "client_mean_us"), ("main", "main_mean_us"))),
     )
     shown = server.select(*_OF_CLIENT, "n", "mean_us").with_columns(pl.col("statement_kind").cast(pl.String))
-    return shown.join(client, on=_OF_CLIENT, how="left").sort(_OF_CLIENT)
+    return shown.join(clients, on=_OF_CLIENT, how="left").sort(_OF_CLIENT)
 
 
-def _client_percentiles(statements: pl.DataFrame, latencies: pl.DataFrame, level: float) -> pl.DataFrame:
+def _mean_latency(role: str) -> pl.Expr:
+    mine = pl.col("role") == role
+    sum_us, operations = (
+        one.filter(mine).sum() for one in (pl.col("mean_us") * pl.col("operations"), pl.col("operations"))
+    )
+    return pl.when(operations > 0).then(sum_us / operations)
+
+
+def _compare_clients(latencies: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+    """The sampled client against the main clients of the same runs, in the largest cluster, per kind."""
+    for (kind,), part in latencies.sort("statement_kind").group_by("statement_kind", maintain_order=True):
+        largest = part.filter(pl.col("workers").fill_null(0) == pl.col("workers").fill_null(0).max())
+        means = largest.group_by(_RUN).agg(monitor=_mean_latency("monitor"), main=_mean_latency("main"))
+        both = means.filter((pl.col("monitor") > 0) & (pl.col("main") > 0)).sort(_RUN)
+        if both.height:
+            one = _compare_pairs(both["monitor"], both["main"], level, margin, "latency_us")
+            one.stratum.update(kind=str(kind), workers=largest["workers"][0])
+            yield one
+
+
+def _client_percentiles(selected: SelectedStatements, latencies: pl.DataFrame, level: float) -> pl.DataFrame:
     """Percentiles of T on the server and of the client's latency, one row per percentile."""
-    server = profile_percentiles(statements, by=_OF_CLIENT, quantities=["T"], level=level)
+    server = profile_percentiles(_of_every_state(selected), by=_OF_CLIENT, quantities=["T"], level=level)
     client = client_percentiles(latencies, _OF_CLIENT, level=level)
     parts = [
         part.with_columns(pl.col("statement_kind").cast(pl.String), measured=pl.lit(name)).select(
@@ -261,38 +269,59 @@ def _client_percentiles(statements: pl.DataFrame, latencies: pl.DataFrame, level
 
 
 def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    return statements.group_by(*by, "resource", "run_id").agg(pl.col("total_us").mean()).sort(*by, "run_id")
+    return statements.group_by(*by, *_RUN).agg(pl.col("total_us").mean()).sort(*by, "run_id")
 
 
-def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
-    """Largest against smallest cluster, remote executions, per kind and threads."""
-    remote = statements.filter(pl.col("executed") == "remote")
+def _compare_sizes(
+    selected: SelectedStatements, runs: pl.DataFrame, main: str, level: float, margin: float
+) -> Iterator[Comparison]:
+    """Largest against smallest cluster, remote executions, per kind and threads; by block, if there are blocks."""
+    remote = selected.steady.filter((pl.col("executed") == "remote") & (pl.col("family") == main))
+    order = [name for name in ("iteration", "start_time") if name in runs.columns]
     for (kind,), part in remote.group_by("statement_kind", maintain_order=True):
         found = []
         for (threads,), rows in part.sort("threads").group_by("threads", maintain_order=True):
             low, high = rows["workers"].min(), rows["workers"].max()
             if low != high:
-                means = _run_means(rows, ["workers"])
-                one = _times(means.filter(workers=high), means.filter(workers=low), level, margin)
+                means = _run_means(rows, ["workers"]).join(runs.select(*_RUN, *order), on=_RUN, how="left")
+                layout = layout_of(means.filter(workers=high), means.filter(workers=low), "total_us")
+                one = compare(
+                    layout.a,
+                    layout.b,
+                    margin,
+                    level=level,
+                    higher_is_better=False,
+                    metric="total_us",
+                    blocked=layout.paired,
+                    iterations=layout.iterations,
+                )
                 one.stratum.update(kind=str(kind), threads=threads, small=low, large=high)
                 found.append(one)
         yield from compare_many(found, level=level)
 
 
-def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
-    """Local against remote executions of statements that commit nothing, because only these are comparable."""
-    selects = statements.filter(pl.col("statement_kind") == "select").sort("workers", "threads")
+def _compare_places(selected: SelectedStatements, main: str, level: float, margin: float) -> Iterator[Comparison]:
+    """Local against remote executions of statements that commit nothing, because only these are comparable.
+
+    Both of a run are a pair: they were measured at the same time.
+    """
+    of_main = selected.steady.filter((pl.col("family") == main) & (pl.col("statement_kind") == "select"))
     found = []
-    for (workers, threads), rows in selects.group_by("workers", "threads", maintain_order=True):
+    for (workers, threads), rows in of_main.sort("workers", "threads").group_by(
+        "workers", "threads", maintain_order=True
+    ):
         means = _run_means(rows, ["executed"])
-        local, remote = means.filter(executed="local"), means.filter(executed="remote")
-        if local.height and remote.height:
-            one = _times(local, remote, level, margin)
+        local, remote = (means.filter(executed=place).drop("executed") for place in ("local", "remote"))
+        both = local.join(remote, on=_RUN, suffix="_remote")
+        if both.height:
+            one = _compare_pairs(both["total_us"], both["total_us_remote"], level, margin, "total_us")
             one.stratum.update(workers=workers, threads=threads)
             found.append(one)
     yield from compare_many(found, level=level)
 
 
-def _times(a: pl.DataFrame, b: pl.DataFrame, level: float, margin: float) -> Comparison:
-    a_us, b_us = a["total_us"].to_numpy(), b["total_us"].to_numpy()
-    return compare(a_us, b_us, margin, level=level, higher_is_better=False, metric="total_us")
+def _compare_pairs(a_us: pl.Series, b_us: pl.Series, level: float, margin: float, metric: str) -> Comparison:
+    """Times of the same runs, which were measured at the same time."""
+    paired = a_us.len() >= FEWEST_BLOCKS
+    a, b = a_us.to_numpy(), b_us.to_numpy()
+    return compare(a, b, margin, level=level, higher_is_better=False, metric=metric, blocked=paired)

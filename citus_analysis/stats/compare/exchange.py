@@ -35,11 +35,11 @@ from citus_analysis.stats.compare.verdict_text import change_text
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.estimate.intervals import mean_interval, mean_method
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import in_order_of_time, in_stratum, lower_is_better, values_of
+from citus_analysis.stats.run_means import in_order_of_time, values_of
 from citus_analysis.texts.counted_words import noun_for
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.printable import printable
-from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
+from citus_analysis.units import SECONDS_PER_UNIT, better_direction, label, unit_of
 
 _NS_PER_US: Final = 1_000.0
 #: Separators of words and keys in Go's format.
@@ -49,6 +49,8 @@ _LIKE_PROCESSORS: Final = re.compile(r"-\d+$")
 _WORDS: Final = {
     "faster": "🟢 faster",
     "slower": "🔴 slower",
+    "higher": "🔵 higher",
+    "lower": "🔵 lower",
     "equivalent": "⚪ equivalent",
     "inconclusive": "❔ inconclusive",
 }
@@ -119,20 +121,16 @@ def _sides(found: RunComparison) -> Iterator[tuple[dict[str, object], pl.DataFra
     """The configurations of the shown comparisons, each once, with their runs in the order of time."""
     seen: set[tuple[object, ...]] = set()
     columns = (*found.strata, found.by)
-    runs = in_order_of_time(found.runs)
-    names = pl.Series("_level", [setting_text(found.by, value) for value in runs[found.by]], dtype=pl.String)
-    runs = runs.with_columns(names)
     for one in found:
-        for level in (one.label_b, one.label_a):
-            mine = in_stratum(runs, one.stratum).filter(pl.col("_level") == level).drop("_level")
-            if mine.height and (key := mine.select(columns).row(0)) not in seen:
+        for mine in reversed(one.sides or ()):
+            if (key := mine.select(columns).row(0)) not in seen:
                 seen.add(key)
-                yield dict(zip(columns, key, strict=True)), mine
+                yield dict(zip(columns, key, strict=True)), in_order_of_time(mine)
 
 
 def _counts_downwards(found: RunComparison) -> bool:
     first = next(iter(found), None)
-    return lower_is_better(found.metric) if first is None else not first.higher_is_better
+    return better_direction(found.metric) == "lower" if first is None else first.higher_is_better is False
 
 
 def _markdown(found: RunComparison) -> str:

@@ -3,9 +3,9 @@
 Holm's adjustment is written here, and a test compares it with statsmodels': `multipletests` runs a garbage collection
 at each call, which takes 0.06 s and more, and a report adjusts dozens of families.
 
-The intervals are Bonferroni's: with the stated confidence, all intervals of a family contain their ratios. The
-intervals that belong to Holm's procedure are no more informative (they end at 1 wherever it decides). It may decide
-although Bonferroni's interval contains 1; a warning then says so.
+The intervals are Bonferroni's: with the stated confidence, all intervals of a family contain their ratios. Holm's
+procedure steps down, so that it may decide although Bonferroni's interval contains 1. The interval is then that of the
+step that decided, as its method states, so that no verdict contradicts the interval beside it.
 
 References:
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.
@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +26,7 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.compare.verdicts import Comparison, decide
-
-_SHARPER: Final = "Holm's procedure decides, although the simultaneous interval, which is wider, contains 1"
+from citus_analysis.stats.results import Interval
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -49,12 +47,13 @@ def holm(p_values: ArrayLike) -> Floats:
 def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> tuple[Comparison, ...]:
     """Adjust the verdicts of comparisons by Holm's procedure, family by family.
 
-    A family consists of all comparisons of one operation (`Comparison.family`), such as all set-ups and levels that a
-    command or a section of a report compares for INSERT. The tests for a difference and the tests for equivalence are
-    adjusted separately; a verdict with an adjusted p-value above 1 - level becomes `inconclusive`. A comparison that
-    cannot be tested (one run on a side) is not counted. The intervals of the ratios become simultaneous (Bonferroni),
-    as their method states. Further runs are planned for that level, too (`Comparison.planned_level`), at which Holm's
-    procedure decides in any case.
+    A family consists of all comparisons of one operation (`Comparison.holm_family`), such as all set-ups and levels
+    that a command or a section of a report compares for INSERT. The tests for a difference and the tests for
+    equivalence are adjusted separately; a verdict with an adjusted p-value above 1 - level becomes `inconclusive`. A
+    comparison that cannot be tested (one run on a side) is not counted. The intervals of the ratios become simultaneous
+    (Bonferroni), or, where only a later step of Holm's procedure decides, those of this step, as their method states.
+    Further runs are planned for Bonferroni's level (`Comparison.planned_level`), at which Holm's procedure decides in
+    any case.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -68,7 +67,7 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> 
     families: dict[str, list[int]] = {}
     for place, comparison in enumerate(comparisons):
         if math.isfinite(comparison.p_difference):
-            families.setdefault(comparison.family, []).append(place)
+            families.setdefault(comparison.holm_family, []).append(place)
     adjusted = list(comparisons)
     for places in families.values():
         for place, one in zip(places, _adjusted([comparisons[i] for i in places], alpha), strict=True):
@@ -82,11 +81,11 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
     for comparison, p_difference, p_equivalence in zip(family, differences, equivalences, strict=True):
         verdict = decide(comparison.ratio.estimate, p_difference, p_equivalence, alpha, comparison.higher_is_better)
         ratio = comparison.evidence.interval(comparison.ratio.level, len(family))
+        if p_difference <= alpha and (1.0 in ratio or not ratio.exists):
+            ratio = _of_deciding_step(comparison, float(p_difference), len(family))
         notes = comparison.warnings
         if verdict != comparison.verdict:
             notes = (*notes, f"{comparison.verdict} on its own, but not after Holm's adjustment")
-        if verdict in ("faster", "slower") and 1.0 in ratio:
-            notes = (*notes, _SHARPER)
         yield replace(
             comparison,
             verdict=verdict,
@@ -98,3 +97,10 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
             runs_needed=comparison.evidence.runs_needed(comparison.margin, alpha / len(family)),
             warnings=unique(notes),
         )
+
+
+def _of_deciding_step(comparison: Comparison, p_adjusted: float, size: int) -> Interval:
+    """The interval at the level at which Holm's procedure tested a comparison; it excludes 1 if that decided."""
+    step = p_adjusted / comparison.p_difference
+    found = comparison.evidence.interval(1 - (1 - comparison.ratio.level) / step)
+    return replace(found, level=comparison.ratio.level, method=f"{found.method}, Holm's step {step:.3g} of {size}")

@@ -31,7 +31,7 @@ from citus_analysis.stats.compare.gate_results import Gate, GateCheck, GateVerdi
 from citus_analysis.stats.compare.questions import Question, unadjusted
 from citus_analysis.stats.compare.run_tables import Asked, ask, is_shown
 from citus_analysis.stats.compare.verdicts import Comparison
-from citus_analysis.stats.run_means import in_order_of_time, in_stratum, lower_is_better, runs_of, times_of, values_of
+from citus_analysis.stats.run_means import in_order_of_time, known_direction, runs_of, times_of, values_of
 from citus_analysis.stats.series.drift import are_interleaved
 
 Side = Literal["candidate", "baseline"]
@@ -67,7 +67,7 @@ def gate(
 
     Raises:
         UnknownNameError: no such column or metric.
-        UsageError: another status cannot be allowed.
+        UsageError: another status cannot be allowed, or the name of a metric does not say whether higher is better.
         InsufficientDataError: a side has no run with the metric, or the two have no configuration in common.
 
     Example:
@@ -82,13 +82,13 @@ def gate(
     asked, tables = [], []
     for metric in names:
         tables.append(_both_sides(candidate, baseline, metric))
-        better = not lower_is_better(metric)
+        better = known_direction(metric)
         question = Question(metric, _SIDE, "baseline", (), tuple(pool), margin, level, better)
         asked.append(_asked(tables[-1], question, within, only, allow))
     found = [(one, c) for one in asked for c in unadjusted(one.runs, one.question)]
     # One family over all configurations and metrics: the gate fails if one of them does.
-    adjusted = compare_many([replace(c, family="gate") for _, c in found], level=level)
-    checks = tuple(_check(c, one, level) for (one, _), c in zip(found, adjusted, strict=True) if is_shown(c, one.shown))
+    adjusted = compare_many([replace(c, holm_family="gate") for _, c in found], level=level)
+    checks = tuple(_check(c, level) for (one, _), c in zip(found, adjusted, strict=True) if is_shown(c, one.shown))
     if not checks:
         way_out = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
         raise InsufficientDataError("candidate and baseline have no configuration in common", way_out=way_out)
@@ -142,8 +142,8 @@ def _asked(
     return ask(table, question, within, only, allow)
 
 
-def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
-    better, margin = comparison.higher_is_better, comparison.margin
+def _check(comparison: Comparison, level: float) -> GateCheck:
+    better, margin = comparison.higher_is_better is not False, comparison.margin
     evidence, alpha = comparison.evidence, 1 - level
     p_not_worse = evidence.p_not_worse(margin, higher_is_better=better)
     needed = evidence.runs_to_gate(margin, alpha, comparison.family_size, higher_is_better=better)
@@ -153,8 +153,7 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
     if verdict == "undecided" and needed is not None and not any(short):
         # There are as many runs as planned, but they do not decide.
         short = [1, 1]
-    cell = in_order_of_time(in_stratum(asked.runs, comparison.stratum))
-    runs = {side: cell.filter(pl.col(_SIDE) == side) for side in _SIDES}
+    runs = dict(zip(_SIDES, map(in_order_of_time, comparison.sides or ()), strict=True))
     return GateCheck(
         verdict=verdict,
         comparison=comparison,

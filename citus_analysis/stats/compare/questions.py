@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import polars as pl
 
@@ -17,12 +18,18 @@ from citus_analysis.runs.comparable import differing, pooled
 from citus_analysis.runs.setups import operation_of, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
-from citus_analysis.stats.compare.verdicts import MADE_APART, Comparison, compare
+from citus_analysis.stats.compare.ranks import cliffs_delta
+from citus_analysis.stats.compare.verdicts import MADE_APART, Comparison, Order, compare
 from citus_analysis.stats.estimate.intervals import Design
 from citus_analysis.stats.run_means import strata_of, times_of, values_of
 from citus_analysis.stats.series.blocks import Layout, layout_of
-from citus_analysis.stats.series.drift import are_interleaved, detect_drift
+from citus_analysis.stats.series.drift import detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
+from citus_analysis.texts.counted_words import counted
+
+#: Cliff's delta of start times from which on one side was mostly made after the other.
+_MOSTLY: Final = 0.6
+_IN_TURNS: Final[tuple[Order, ...]] = ("in turns", "mostly after", "mostly before")
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,8 @@ class Question:
         pool: columns that need not be equal; differences in them are stated.
         margin: relative difference that counts as none.
         level: confidence level.
-        higher_is_better: true for a throughput, false for a latency.
+        higher_is_better: true for a throughput, false for a latency; None: the metric's name decides.
+        experiments_apart: whether runs of several experiments are not pooled, even if nothing else tells them apart.
     """
 
     metric: str
@@ -47,7 +55,8 @@ class Question:
     pool: tuple[str, ...] = ()
     margin: float = MARGIN
     level: float = LEVEL
-    higher_is_better: bool = True
+    higher_is_better: bool | None = None
+    experiments_apart: bool = False
 
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
         """Compare each level of the stratum with its base; no comparison if the base is absent."""
@@ -60,15 +69,43 @@ class Question:
             if name == base:
                 continue
             tested = _of_level(part, self.by, name)
-            yield replace(
-                self._compared(tested, reference, setting_text(self.by, name), setting_text(self.by, base)),
-                stratum=stratum,
-                family=operation_of(pl.concat([tested, reference])),
-            )
+            labels = setting_text(self.by, name), setting_text(self.by, base)
+            for place, mine, theirs, note in self._of_experiments(tested, reference, labels[1]):
+                found = self._compared(mine, theirs, *labels)
+                yield replace(
+                    found,
+                    stratum={**stratum, **place},
+                    holm_family=operation_of(pl.concat([mine, theirs])),
+                    warnings=unique((*found.warnings, *note)),
+                )
+
+    def _of_experiments(
+        self, tested: pl.DataFrame, reference: pl.DataFrame, base: str
+    ) -> Iterator[tuple[dict[str, object], pl.DataFrame, pl.DataFrame, list[str]]]:
+        """Both sides with the runs of one experiment each, where they have it; a note on runs of the base left out.
+
+        Each experiment of the tested side is compared with one of the base: the same experiment if possible, otherwise
+        one whose runs were made in the same blocks, at the same time, or most often.
+        """
+        if not self.experiments_apart or "experiment" not in tested.columns:
+            yield {}, tested, reference, []
+            return
+        mine, theirs = (list(side.group_by("experiment", maintain_order=True)) for side in (tested, reference))
+        for (name,), runs in mine:
+            near = [
+                (name is not None and other == name, *_nearness(runs, one, self.metric)) for (other,), one in theirs
+            ]
+            chosen = theirs[near.index(max(near))][1]
+            left = reference.height - chosen.height
+            words = f"{counted(left, 'run')} of other experiments with the set-up of {base}"
+            note = [f"{words} {'does' if left == 1 else 'do'} not enter (pool experiment to pool them)"] if left else []
+            yield {"experiment": name} if len(mine) > 1 else {}, runs, chosen, note
 
     def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
         """One level against the base, by the design that the runs' iterations and times allow."""
         layout = layout_of(tested, reference, self.metric)
+        if layout.rows is not None:
+            tested, reference = (side[rows] for side, rows in zip((tested, reference), layout.rows, strict=True))
         comparison = compare(
             layout.a,
             layout.b,
@@ -85,7 +122,13 @@ class Question:
         reason = "; ".join(unique(filter(None, (layout.reason, comparison.design_reason))))
         notes = self._design_notes({name: tested, base: reference})
         notes += self._layout_notes(layout, comparison.design, {name: tested, base: reference})
-        return replace(comparison, design_reason=reason, warnings=unique((*comparison.warnings, *notes)))
+        return replace(
+            comparison,
+            design_reason=reason,
+            order=_order(tested, reference),
+            warnings=unique((*comparison.warnings, *notes)),
+            sides=(tested, reference),
+        )
 
     def _layout_notes(self, layout: Layout, design: Design, sides: Mapping[str, pl.DataFrame]) -> list[str]:
         """Warnings that the order of the runs contradicts the design."""
@@ -93,7 +136,8 @@ class Question:
             # A drift from block to block affects both sets; only a drift of their ratio matters.
             (name, tested), (base, _) = sides.items()
             ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, layout.a / layout.b))
-            return [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+            notes = [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+            return [*([layout.warning] if layout.warning else []), *notes]
         notes = [layout.warning] if layout.warning and design == "unpaired" else []
         return notes + [f"{name}: {words}" for name, runs in sides.items() for words in _order_notes(runs, self.metric)]
 
@@ -102,10 +146,27 @@ class Question:
         notes = [f"differs in {words}" for words in differing(tested, reference, self.pool)]
         for name, runs in sides.items():
             notes += [f"{name} pools several values of {words}" for words in pooled(runs, {self.by, *self.strata})]
-        times = [times for times in map(times_of, sides.values()) if times is not None and times.size > 1]
-        if len(times) == len(sides) and not are_interleaved(times):
+        if _order(tested, reference) in ("after the base", "before the base"):
             notes.append(MADE_APART)
         return notes
+
+
+def _order(tested: pl.DataFrame, reference: pl.DataFrame) -> Order:
+    """How the runs of one side lie in time to those of the base."""
+    times = times_of(tested), times_of(reference)
+    if times[0] is None or times[1] is None or not (times[0].size and times[1].size):
+        return "unknown"
+    later = cliffs_delta(times[0], times[1])
+    if abs(later) == 1:
+        return "after the base" if later > 0 else "before the base"
+    if abs(later) > _MOSTLY:
+        return "mostly after" if later > 0 else "mostly before"
+    return "in turns"
+
+
+def _nearness(tested: pl.DataFrame, reference: pl.DataFrame, metric: str) -> tuple[bool, bool, int]:
+    """Whether two sets were made in the same blocks, or at the same time, and the size of the second."""
+    return layout_of(tested, reference, metric).paired, _order(tested, reference) in _IN_TURNS, reference.height
 
 
 def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:

@@ -20,19 +20,26 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
-from citus_analysis.runs.setups import setting_text, stratum_text
+from citus_analysis.runs.setups import USUAL_SET_UP, VARIANT, setting_text
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.questions import Question, compare_levels
+from citus_analysis.stats.compare.families import compare_many
+from citus_analysis.stats.compare.questions import Question, unadjusted
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import check_columns, lower_is_better, measured_runs, runs_of, with_values
+from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 from citus_analysis.texts.counted_words import counted
+
+#: Column with the place of a run in the table of all that are compared.
+_PLACE: Final = "_place"
 
 
 @dataclass(frozen=True, repr=False)
 class RunComparison(Shown):
     """The comparisons that a table of runs allows.
+
+    In tables and JSON, each column of the set-up that is held equal keeps its name and value; a result whose name is
+    taken by one of them is called `comparison_NAME`.
 
     Attributes:
         comparisons: one per stratum and non-base level.
@@ -64,12 +71,19 @@ class RunComparison(Shown):
         words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
         first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
         decided = [one for one in self.comparisons if one.verdict != "inconclusive"]
-        return [first, *(f"  {_line(one)}" for one in decided), *(f"  note: {note}" for note in self.warnings)]
+        return [
+            first,
+            *(f"  {line}" for one in decided for line in one.summary_lines()[: 2 if one.stratum else 1]),
+            *(f"  note: {note}" for note in self.warnings),
+        ]
 
     def summary_table(self) -> pl.DataFrame | None:
         """Both sides, ratio, p-values and verdict of each comparison."""
         ratio = ("ratio", "ratio_low", "ratio_high", "p_difference", "p_difference_adjusted", "verdict")
-        return self.to_polars().select(*self.strata, "a", "b", *ratio) if self.comparisons else None
+        if not self.comparisons:
+            return None
+        table = self.to_polars()
+        return table.select(*self.strata, *(_free_name(name, self.strata) for name in ("a", "b", *ratio)))
 
     def to_polars(self) -> pl.DataFrame:
         """One row per comparison: stratum, both sides, ratio with interval, tests, verdict, warnings."""
@@ -108,15 +122,19 @@ def compare_runs(
     Runs are compared only if the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase, workload,
     threads, records, settings ... A column of the system in which the levels have no common value (the family, if
     systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of one
-    operation, shown or not, are a family and adjusted by Holm's procedure.
+    operation and base, shown or not, are a family and adjusted by Holm's procedure; by whatever column set-ups are
+    told apart, it is that of their variants, so that the same runs have the same verdict. Runs of several experiments
+    are not pooled.
 
     Args:
         source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
         metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
         by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
-        base: level that the others are compared with; by default the first level of each stratum.
+        base: level that the others are compared with; by default the set-up with the most runs, if whole set-ups are
+            compared (`variant`, `set_up`), otherwise the first level of each stratum.
         within: columns to hold equal, instead of the whole configuration.
-        pool: columns of the configuration that need not be equal.
+        pool: columns of the configuration that need not be equal; `experiment` to pool runs that experiments made at
+            the same configuration.
         only: column -> value; selects comparisons (or runs, for a column that is not held equal).
         margin: relative difference that counts as none.
         level: confidence level.
@@ -133,16 +151,85 @@ def compare_runs(
         >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
         [('y', 'faster')]
     """
-    better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
-    question = Question(metric, by, base, (), tuple(pool), margin, level, better)
+    question = Question(metric, by, base, (), tuple(pool), margin, level, higher_is_better)
     asked = ask(runs_of(source, metric), question, within, only, allow)
     runs, question = asked.runs, asked.question
-    found = compare_levels(runs, question)
+    usual = base is None and by in _NAMES_OF_SET_UPS
+    alone, unmet = _with_usual_base(runs, question) if usual else ([], [])
+    alone = alone or list(unadjusted(runs, question))
+    found = _adjusted(alone, runs, question) if within is None else compare_many(alone, level=level)
     nothing = () if found else (_nothing_to_compare(runs, question),)
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
     kept = tuple(one for one in found if is_shown(one, asked.shown))
-    warnings = unique((*asked.notes, *nothing, *also, *_few_runs(kept)))
-    return RunComparison(kept, by, metric, question.strata, tuple(pool), warnings, runs)
+    warnings = unique((*asked.notes, *nothing, *also, *unmet, *_few_runs(kept)))
+    named = ("experiment",) if any("experiment" in one.stratum for one in kept) else ()
+    strata = tuple(dict.fromkeys((*question.strata, *named)))
+    return RunComparison(kept, by, metric, strata, tuple(pool), warnings, runs)
+
+
+#: Columns that name whole set-ups; the one with the most runs is the base, whatever the order of their names.
+_NAMES_OF_SET_UPS: Final = ("variant", "set_up", "family")
+#: Columns by which set-ups are told apart, so that a comparison by one of them is also one of variants.
+_TELL_SET_UPS: Final = frozenset({*VARIANT, "variant", "set_up", "resource"})
+
+
+def usual_level(runs: pl.DataFrame, by: str) -> object:
+    """The level of a column that has the most runs; of several the usual set-up, or the first in order.
+
+    Example:
+        >>> usual_level(pl.DataFrame({"variant": ["b", "a", "b"]}), "variant")
+        'b'
+    """
+    counts = runs.drop_nulls(by).group_by(by).len()
+    unusual = ~pl.col(by).cast(pl.String).str.contains(f"^$|{USUAL_SET_UP}")
+    return counts.sort(-pl.col("len").cast(pl.Int64), unusual, by)[by][0]
+
+
+def _with_usual_base(runs: pl.DataFrame, question: Question) -> tuple[list[Comparison], list[str]]:
+    """All comparisons with the usual level, and a note on the places that lack it."""
+    base = usual_level(runs, question.by)
+    found = list(unadjusted(runs, replace(question, base=base)))
+    lacking = [
+        part
+        for _, part in strata_of(runs, question.strata)
+        if base not in part[question.by] and part[question.by].n_unique() > 1
+    ]
+    name = setting_text(question.by, base)
+    notes = [f"{counted(len(lacking), 'configuration')} without the base {name} left out: name another base for them"]
+    return found, notes if lacking else []
+
+
+def _adjusted(found: Sequence[Comparison], runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:
+    """Comparisons with adjusted verdicts, which are those of the same runs however their set-ups are named.
+
+    A comparison by a column that tells set-ups apart is also one of variants. The family is then all comparisons of
+    variants with the base's, whichever of them were asked for.
+    """
+    if question.by not in _TELL_SET_UPS or question.pool or "variant" not in runs.columns:
+        return compare_many(found, level=question.level)
+    keyed = [(one, _variants(one)[1]) for one in found]
+    seen = {_rows(one) for one in found}
+    others: list[tuple[Comparison, tuple[str, ...]]] = []
+    if question.by != "variant":
+        held = replace(question, by="variant", strata=comparability(runs, "variant").strata)
+        for base in dict.fromkeys(name for _, names in keyed for name in names):
+            asked = (one for one in unadjusted(runs, replace(held, base=base)) if _rows(one) not in seen)
+            others += [(one, (base,)) for one in asked]
+    families = [replace(one, holm_family=f"{one.holm_family}\0{names}") for one, names in (*keyed, *others)]
+    adjusted = compare_many(families, level=question.level)[: len(keyed)]
+    return tuple(replace(one, holm_family=asked.holm_family) for one, (asked, _) in zip(adjusted, keyed, strict=True))
+
+
+def _variants(one: Comparison) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the variants on either side."""
+    first, second = one.sides or (pl.DataFrame(), pl.DataFrame())
+    return tuple(first["variant"].unique().sort()), tuple(second["variant"].unique().sort())
+
+
+def _rows(one: Comparison) -> tuple[frozenset[int], frozenset[int]]:
+    """The runs of either side, by their place in the table of all."""
+    first, second = one.sides or (pl.DataFrame(), pl.DataFrame())
+    return frozenset(first[_PLACE]), frozenset(second[_PLACE])
 
 
 @dataclass(frozen=True)
@@ -197,7 +284,9 @@ def ask(
     runs = with_values(runs, chosen)
     base_level = _base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
-    return Asked(runs, replace(question, base=base_level, strata=strata), along, shown, (*notes, *unusable))
+    apart = by != "experiment" and "experiment" not in question.pool
+    asked = replace(question, base=base_level, strata=strata, experiments_apart=apart)
+    return Asked(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
 
 
 def split_selection(
@@ -264,22 +353,17 @@ def _few_runs(comparisons: Sequence[Comparison]) -> list[str]:
     ]
 
 
-def _line(one: Comparison) -> str:
-    where = stratum_text(one.stratum)
-    return f"{one.label_a} {one.verdict} against {one.label_b}{f' ({where})' if where else ''}: ratio {one.ratio}"
-
-
 #: Columns of a comparison that have the names of its attributes.
 _NAMED: Final = (
-    *("p_difference", "p_difference_adjusted", "p_equivalence", "p_equivalence_adjusted", "family", "family_size"),
+    *("p_difference", "p_difference_adjusted", "p_equivalence", "p_equivalence_adjusted"),
+    *("holm_family", "family_size"),
     *("p_welch", "p_mann_whitney", "cliffs_delta", "shift", "runs_missing", "planned_level", "margin"),
 )
 
 
 def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
     named = {name: getattr(comparison, name) for name in _NAMED}
-    return {
-        **{column: comparison.stratum.get(column) for column in strata},
+    found = {
         "a": comparison.label_a,
         "b": comparison.label_b,
         "metric": comparison.metric,
@@ -296,7 +380,15 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "method": comparison.ratio.method,
         "design": comparison.design,
         "design_reason": comparison.design_reason,
+        "order": comparison.order,
     }
+    place = {column: comparison.stratum.get(column) for column in strata}
+    return place | {_free_name(name, strata): value for name, value in found.items()}
+
+
+def _free_name(name: str, strata: Sequence[str]) -> str:
+    """The column of a result, which does not overwrite a column of the set-up."""
+    return f"comparison_{name}" if name in strata else name
 
 
 def _known(value: object) -> object:

@@ -19,8 +19,8 @@ from citus_analysis.units import label
 
 #: Explanation of adjusted p-values and intervals, for a legend.
 ADJUSTED: Final = (
-    "verdicts use p adjusted by Holm over all comparisons of one operation, and the intervals of their ratios are "
-    "simultaneous (Bonferroni)"
+    "verdicts use p adjusted by Holm over all comparisons of one operation with one base; intervals of their "
+    "ratios are simultaneous (Bonferroni), or of the step of Holm's procedure that decided"
 )
 _HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 
@@ -55,7 +55,9 @@ def _legend(items: list[Comparison]) -> list[str]:
         return []
     mean, ratio = items[0].mean_a, items[0].ratio
     level = f"{ratio.level * 100:g} %"
-    method = ", or ".join(unique(item.ratio.method.split(", simultaneous")[0] for item in items))
+    method = ", or ".join(
+        unique(item.ratio.method.partition(", simultaneous")[0].partition(", Holm's")[0] for item in items)
+    )
     equivalent = next((item.deciding for item in items if item.verdict == "equivalent"), None)
     tost = f"; of equivalent ones {equivalent.level * 100:g} %, two one-sided tests" if equivalent else ""
     planned = f"; more runs: {_planned(items)}" if any(item.runs_missing for item in items) else ""
@@ -103,7 +105,7 @@ def change_text(item: Comparison) -> str:
         >>> change_text(compare([20.0, 21, 22], [10.0, 11, 12]))
         '+91 % [+58 %, +130 %]'
     """
-    sign = _percent(item.ratio.estimate) if item.verdict in ("faster", "slower") else "~"
+    sign = _percent(item.ratio.estimate) if item.differs else "~"
     ends = (_percent(end) for end in (item.deciding.low, item.deciding.high))
     return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign
 
@@ -133,7 +135,7 @@ def p_words(comparison: Comparison) -> str:
         >>> p_words(compare([20.0, 21, 22], [10.0, 11, 12]))
         'p = 0.002'
     """
-    if not comparison.ratio.exists:
+    if math.isnan(comparison.p_difference):
         return ""
     raw = p_text(comparison.p_difference)
     adjusted = f", adjusted {p_text(comparison.p_difference_adjusted)}" if comparison.family_size > 1 else ""

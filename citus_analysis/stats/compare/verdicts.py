@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+import polars as pl
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
@@ -30,13 +31,18 @@ from citus_analysis.stats.estimate._student import t_tail
 from citus_analysis.stats.estimate.intervals import Design, mean_interval_from_summary, moments, welch_error
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
+from citus_analysis.units import better_direction
 
-Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
+Verdict = Literal["faster", "slower", "higher", "lower", "equivalent", "inconclusive"]
+#: How the runs of one side lie in time to those of the base.
+Order = Literal["in turns", "after the base", "before the base", "mostly after", "mostly before", "unknown"]
 
 #: Verdict -> its words for a throughput along an axis, in every command and report.
 CHANGE_WORDS: Final[dict[Verdict, str]] = {
     "faster": "grows",
     "slower": "falls",
+    "higher": "grows",
+    "lower": "falls",
     "equivalent": "stays the same within the margin",
     "inconclusive": "shows no change that these runs can prove",
 }
@@ -51,9 +57,12 @@ class Comparison(Shown):
     """Set `a` against the base `b`.
 
     Attributes:
-        verdict: ``faster``, ``slower`` (`a` is better or worse in the metric), ``equivalent`` (the ratio lies within
-            the margin) or ``inconclusive``.
-        ratio: mean of `a` over mean of `b`, with its interval; simultaneous if comparisons were adjusted together.
+        verdict: ``faster``, ``slower`` (`a` is better or worse in the metric), ``higher``, ``lower`` (the same of a
+            metric whose better direction is not known), ``equivalent`` (the ratio lies within the margin) or
+            ``inconclusive``.
+        ratio: mean of `a` over mean of `b`, with its interval. If comparisons were adjusted together, it is
+            simultaneous, or that of the step of Holm's procedure that decided; so it excludes 1 wherever a difference
+            is claimed, and contains 1 wherever none is.
         mean_a: mean of `a` with its interval.
         mean_b: mean of `b` with its interval.
         margin: relative difference that counts as none.
@@ -61,7 +70,7 @@ class Comparison(Shown):
         p_equivalence: TOST on the log ratio, not adjusted.
         p_difference_adjusted: `p_difference` after Holm's adjustment over the family, which gives the verdict.
         p_equivalence_adjusted: `p_equivalence` after the same adjustment.
-        family: operation of the comparisons that were adjusted together.
+        holm_family: operation of the comparisons that were adjusted together.
         family_size: number of these comparisons.
         evidence: the ratio with the error of its logarithm, from which tests, interval and plan are computed.
         design_reason: reason for the `design`; empty if the iterations of the runs are not known.
@@ -73,12 +82,14 @@ class Comparison(Shown):
         cliffs_delta: from -1 to 1; None if only summaries are known.
         runs_needed: runs per set that would decide with 80 % power if the ratio stays the same; the spread, which is
             known from few runs, is taken at its upper limit (assurance 80 %). None if it cannot be estimated.
-        higher_is_better: true for a throughput, false for a latency.
+        higher_is_better: true for a throughput, false for a latency, None if the metric's name does not say.
         label_a: name of `a`.
         label_b: name of `b`.
         metric: the measured metric.
+        order: how the runs of `a` lie in time to those of `b`.
         stratum: common values of both sets (workload, threads ...).
         warnings: caveats.
+        sides: the runs of `a` and of `b` from which all numbers are computed, if a table of runs was compared.
     """
 
     verdict: Verdict
@@ -97,15 +108,17 @@ class Comparison(Shown):
     p_equivalence_adjusted: float
     evidence: Evidence
     planned_level: float
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True
     label_a: str = "a"
     label_b: str = "b"
     metric: str = ""
-    family: str = ""
+    holm_family: str = ""
     family_size: int = 1
     design_reason: str = ""
+    order: Order = "unknown"
     stratum: dict[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sides: tuple[pl.DataFrame, pl.DataFrame] | None = field(default=None, compare=False)
 
     @property
     def design(self) -> Design:
@@ -115,7 +128,12 @@ class Comparison(Shown):
     @property
     def made_apart(self) -> bool:
         """Whether all runs of one side were made before those of the other, so that a drift may explain the ratio."""
-        return MADE_APART in self.warnings
+        return self.order in ("after the base", "before the base")
+
+    @property
+    def differs(self) -> bool:
+        """Whether the verdict is a difference, in whatever direction."""
+        return self.verdict not in ("equivalent", "inconclusive")
 
     @property
     def error(self) -> float:
@@ -163,7 +181,7 @@ class Comparison(Shown):
     def known_p_values(self) -> dict[str, float | None]:
         """`p_difference` and `p_difference_adjusted` for a table; None without an interval, which has no test."""
         values = {"p_difference": self.p_difference, "p_difference_adjusted": self.p_difference_adjusted}
-        return {name: p if self.ratio.exists else None for name, p in values.items()}
+        return {name: None if math.isnan(p) else p for name, p in values.items()}
 
     def summary_lines(self) -> list[str]:
         """The stratum, the finding and the warnings."""
@@ -177,9 +195,12 @@ class Comparison(Shown):
             >>> compare([100, 101, 99, 100], [80, 81, 79, 80], label_a="text", label_b="binary").sentence()
             'text is faster than binary: ratio 1.25 [1.23, 1.27] (95 %, Welch t on the log ratio, n = 4).'
         """
+        what = f"{self.metric} of {self.label_a}" if self.metric else self.label_a
         words = {
             "faster": f"{self.label_a} is faster than {self.label_b}",
             "slower": f"{self.label_a} is slower than {self.label_b}",
+            "higher": f"{what} is higher than of {self.label_b}",
+            "lower": f"{what} is lower than of {self.label_b}",
             "equivalent": f"{self.label_a} and {self.label_b} are equivalent within ±{self.margin * 100:g} %",
             "inconclusive": f"these runs do not show whether {self.label_a} differs from {self.label_b}",
         }
@@ -199,7 +220,7 @@ def compare(
     margin: float = MARGIN,
     *,
     level: float = LEVEL,
-    higher_is_better: bool = True,
+    higher_is_better: bool | None = None,
     label_a: str = "a",
     label_b: str = "b",
     metric: str = "",
@@ -218,7 +239,9 @@ def compare(
         b: the base.
         margin: relative difference that counts as none (0.05 = 5 %, from 1/1.05 to 1.05).
         level: confidence level; the tests use 1 - level.
-        higher_is_better: true for a throughput, false for a latency.
+        higher_is_better: true for a throughput, false for a latency; by default the metric's name decides
+            (:func:`citus_analysis.units.better_direction`), and values without a name are rates. If the name does not
+            say, verdicts are `higher` and `lower`.
         label_a: name of `a`.
         label_b: name of `b`.
         metric: the measured metric.
@@ -238,7 +261,7 @@ def compare(
     Example:
         >>> compare([10.1, 9.9, 10.0, 10.2], [10.0, 10.1, 9.9, 10.0]).verdict
         'equivalent'
-        >>> compare([5.1, 5.0, 5.2], [4.0, 4.1, 3.9], higher_is_better=False).verdict
+        >>> compare([5.1, 5.0, 5.2], [4.0, 4.1, 3.9], metric="latency_ms").verdict
         'slower'
 
         Runs made in four blocks with different conditions:
@@ -259,6 +282,8 @@ def compare(
     if evidence is None:
         sizes = effective or (float(x.size), float(y.size))
         evidence = _evidence(worth(x, sizes[0]), worth(y, sizes[1]))
+    if higher_is_better is None:
+        higher_is_better = direction_of(metric)
     names, sides = (label_a, label_b, metric), (moments(x), moments(y))
     base = _judged(evidence, sides, margin, level, higher_is_better, names)
     p_beside = base.p_welch if base.design == "unpaired" else base.p_difference
@@ -270,6 +295,17 @@ def compare(
         cliffs_delta=cliffs_delta(x, y),
         warnings=unique((*base.warnings, *rank_notes(evidence.design, x, y, p_beside, 1 - level))),
     )
+
+
+def direction_of(metric: str) -> bool | None:
+    """Whether higher values are better: true for values without a name, which are rates; None if the name says nothing.
+
+    Example:
+        >>> direction_of(""), direction_of("p99_us"), direction_of("cpu_percent")
+        (True, False, None)
+    """
+    direction = better_direction(metric)
+    return direction == "higher" if direction else None if metric else True
 
 
 def _of_iterations(x: Floats, y: Floats, iterations: tuple[ArrayLike, ArrayLike]) -> tuple[Evidence | None, str]:
@@ -317,7 +353,7 @@ def _judged(
     sides: tuple[tuple[float, float, int], tuple[float, float, int]],
     margin: float,
     level: float,
-    higher_is_better: bool,
+    higher_is_better: bool | None,
     names: tuple[str, str, str],
 ) -> Comparison:
     """The comparison by the evidence; `names` are the labels of both sets and the metric."""
@@ -352,10 +388,14 @@ def _judged(
     )
 
 
-def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
+def decide(
+    ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool | None
+) -> Verdict:
     """The verdict for two p-values; equivalence is tested first, so a small but certain difference is equivalent."""
     if p_equivalence <= alpha:
         return "equivalent"
+    if p_difference <= alpha and higher_is_better is None:
+        return "higher" if ratio > 1 else "lower"
     if p_difference <= alpha:
         return "faster" if (ratio > 1) == higher_is_better else "slower"
     return "inconclusive"

@@ -38,6 +38,8 @@ _EQUAL_VALUES: Final = "all values are equal: the interval has no width, which s
 _RATIO: Final = "a ratio of means"
 #: Larger exponents overflow; an interval that wide has no meaning in any case.
 _LARGEST_EXPONENT: Final = 700.0
+#: An interval whose upper end is more than this many times its lower one does not even give the order of magnitude.
+_WIDEST: Final = 10_000.0
 
 
 def mean_interval(
@@ -49,8 +51,8 @@ def mean_interval(
         values: one value per run.
         level: confidence level.
         method: ``t`` (Student, the default for few runs), ``log-t`` (Student on the log scale, for rates and times:
-            the interval stays above 0), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's formula, too narrow for
-            few runs) or ``bootstrap`` (BCa).
+            the interval stays above 0, and is absent if its ends are a factor of more than 10,000 apart), ``normal``
+            (mean ± 1.96 s/√n at 95 %, the study's formula, too narrow for few runs) or ``bootstrap`` (BCa).
         resamples: bootstrap resamples.
         seed: seed of the bootstrap.
 
@@ -115,7 +117,14 @@ def mean_interval_from_summary(
     if method == "normal" and n < 30:
         notes = (*notes, f"a normal quantile at n = {n} is too small; Student's t widens the interval")
     low, high = _ends_on_log_scale(mean, half) if method == "log-t" else (mean - half, mean + half)
+    if method == "log-t" and high > _WIDEST * low:
+        return Interval.absent(mean, level, n, name, _says_nothing(n))
     return Interval(mean, low, high, level, n, name, notes)
+
+
+def _says_nothing(n: int) -> str:
+    """The reason to refuse an interval that leaves even the order of magnitude open."""
+    return f"{counted(n, 'run')} of this spread leave the order of magnitude open: no interval is given"
 
 
 def _ends_on_log_scale(estimate: float, half: float) -> tuple[float, float]:
@@ -248,7 +257,10 @@ def log_ratio_interval(
     family: int = 1,
     design: Design = "unpaired",
 ) -> Interval:
-    """Interval of a ratio from the standard error of its logarithm; none if the error has no degrees of freedom.
+    """Interval of a ratio from the standard error of its logarithm.
+
+    There is none if the error has no degrees of freedom, or if the interval says nothing: it contains 1 and leaves the
+    order of magnitude open (the upper end is more than 10,000 times the lower one).
 
     Args:
         ratio: the estimate.
@@ -271,6 +283,8 @@ def log_ratio_interval(
     reach = t_quantile(1 - (1 - level) / 2 / family, freedom) * error
     notes = (_EQUAL_VALUES,) if error == 0 else ()
     low, high = _ends_on_log_scale(ratio, reach * ratio)
+    if high > _WIDEST * low and low <= 1 <= high:
+        return Interval.absent(ratio, level, n, method, _says_nothing(n))
     return Interval(ratio, low, high, level, n, method, notes)
 
 

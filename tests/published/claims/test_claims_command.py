@@ -89,7 +89,7 @@ def test_without_arguments_the_publications_are_judged(tmp_path: Path, capsys: p
     page = tmp_path / "page.html"
     code, out, _ = run(capsys, "--out", page)
     assert code == 0
-    assert "27 supported, 3 contradicted, 1 undecided, 10 no data" in out.splitlines()[-1]
+    assert "23 supported, 3 contradicted, 1 undecided, 8 as stated, 18 no data" in out.splitlines()[-1]
     text = page.read_text(encoding="utf-8")
     assert "Claims contradicted, by printed numbers" in text
     assert "http" not in text.split("</style>")[-1]

@@ -1,5 +1,6 @@
 """Verdicts on claims: true by simulation, and as expected on printed numbers."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from citus_analysis.errors import InputError
 from citus_analysis.published import judge_claims
 from citus_analysis.published.claims.judging import JudgedClaims
+from citus_analysis.published.claims.run_measures import with_run_measure
+from citus_analysis.schema import TABLES
+from citus_analysis.stats.run_means import runs_of
 from tests.published.claims.files import claims_file
 
 
@@ -125,6 +129,116 @@ def test_printed_numbers_of_the_publications() -> None:
     monitored = by["The monitoring does not influence the throughput."]
     assert (monitored["verdict"], monitored["n"]) == ("undecided", 4)
     assert monitored["runs_needed"] > 100
-    exact = by["With 1000 users, 12 workers reach 1 million new orders per minute."]
-    assert exact["verdict"] == "supported"
+    cluster = by["A cluster with about four times the CPU of the smallest does 30,000 INSERT per second."]
+    assert (cluster["verdict"], cluster["estimate"]) == ("supported", 29_600)
     assert found.height == found["claim"].n_unique()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "From 5 to 20 workers, the throughput of INSERT grows to about 5/3.",
+        "Without loadBalanceHosts, Aurora answers about 200,000 SELECT per second fewer.",
+        "With 1000 users, 12 workers reach 1 million new orders per minute.",
+    ],
+)
+def test_a_number_of_the_sentence_itself_supports_nothing(claim: str) -> None:
+    found = judge_claims().claims.filter(claim=claim).row(0, named=True)
+    assert found["verdict"] == "as stated"
+    assert found["explanation"].startswith("the sentence itself states")
+
+
+def test_a_claim_of_many_configurations_costs_others_nothing(tmp_path: Path) -> None:
+    """The error is divided among claims first: 11 configurations of one claim do not widen the other's interval."""
+    ratio, mean = "ratio throughput_ops_s, workers 8 over 1, higher", "mean throughput_ops_s, at least 300"
+    more = pl.concat([STEADY, *(STEADY.with_columns(workers=pl.lit(n, pl.Int64)) for n in range(10, 20))])
+    few, many = (judged(one, tmp_path, ratio, mean).claims for one in (STEADY, more))
+    assert many["low"][0] == few["low"][0]
+    assert many.filter(pl.col("form").str.starts_with("mean")).height == 12
+
+
+def test_an_interval_that_says_nothing_is_not_shown(tmp_path: Path) -> None:
+    wide = runs([500.0, 700], [100.0, 140])
+    found = judged(wide, tmp_path, *["ratio throughput_ops_s, workers 8 over 1, higher"] * 20)
+    row = found.claims.row(0, named=True)
+    assert (row["verdict"], row["low"], row["high"]) == ("undecided", None, None)
+    assert "2 runs of each side are too few for an interval" in row["explanation"]
+
+
+class Tables:
+    """A dataset in memory; tables that it lacks are empty."""
+
+    def __init__(self, **tables: list[dict[str, object]]) -> None:
+        self.tables = tables
+
+    def table(self, name: str) -> pl.DataFrame:
+        return TABLES[name].conform(pl.DataFrame(self.tables.get(name, []), infer_schema_length=None))
+
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+FACTS = {"resource": "r", "status": "ok", "phase": "load", "workload": "A", "workers": 2, "throughput_ops_s": 100.0}
+TIMES = {"start_time": BEGIN, "end_time": BEGIN + timedelta(seconds=60)}
+RUNS: list[dict[str, object]] = [FACTS | TIMES | {"run_id": f"r/{i}", "iteration": i} for i in (1, 2)]
+
+
+def measure(name: str, **tables: list[dict[str, object]]) -> float | None:
+    source = Tables(runs=RUNS, **tables)
+    value: float | None = with_run_measure(source, runs_of(source, "throughput_ops_s"), name)[name][0]
+    return value
+
+
+def of_run(**values: object) -> dict[str, object]:
+    return {"resource": "r", "run_id": "r/1", "iteration": 1, "source_id": "s"} | values
+
+
+def second(n: float) -> datetime:
+    return BEGIN + timedelta(seconds=n)
+
+
+def test_the_parent_s_share_is_of_the_time_of_statements_that_did_not_connect() -> None:
+    times = {"failed": False, "start_time": second(1), "end_time": second(2)}
+    rows = [
+        of_run(**times, executed="remote", parent_us=100.0, total_us=400.0),
+        of_run(**times, executed="remote", parent_us=500.0, total_us=600.0),
+        of_run(**times, executed="remote", parent_us=9_000.0, total_us=9_100.0, connect_us=8_000.0),
+        of_run(**times, executed="local", parent_us=300.0, total_us=300.0),
+    ]
+    assert measure("parent_share", statements=rows) == pytest.approx(0.6)
+    assert measure("parent_share") is None
+
+
+def test_a_quota_that_is_used_up_is_a_limit_and_a_shared_machine_is_not_a_node() -> None:
+    groups = [("a", 10, 9), ("b", 2, 2), ("root", 0, 0)]
+    samples = [
+        of_run(sample=i, sample_time=second(5 + i), control_group=name, periods=n, throttled_periods=used, node="0")
+        for name, n, used in groups
+        for i in range(3)
+    ]
+    assert measure("cpu_limited_share", throttle_samples=samples) == pytest.approx(0.9)
+    cpu = [
+        of_run(source_id=node, node=node, sample=i, sample_time=second(5 + i), idle_percent=5.0 if i == 1 else 40.0)
+        for node in ("1", "2")
+        for i in range(4)
+    ]
+    assert measure("cpu_limited_share", cpu_samples=cpu) == pytest.approx(0.25)
+    assert measure("cpu_limited_share", cpu_samples=cpu[:4]) is None
+
+
+def test_await_is_compared_with_that_outside_of_checkpoints() -> None:
+    device = {"node": "0", "device": "vda", "write_kb_s": 5.0, "is_group": False}
+    waits = [1.0, 1.0, 4.0, 6.0, 1.0]
+    samples = [of_run(**device, sample=i, sample_time=second(10 + i), await_ms=one) for i, one in enumerate(waits)]
+    marks = [of_run(node="0", start_time=second(11.5), end_time=second(13.2))]
+    assert measure("checkpoint_await_ratio", device_samples=samples, checkpoints=marks) == pytest.approx(5.0)
+    assert measure("checkpoint_await_ratio", device_samples=samples) is None
+
+
+def test_the_lead_of_a_function_is_over_the_largest_other() -> None:
+    shares = {"a": {"finish_task_switch": 4.0, "memcpy": 2.0, "x": 1.0}, "b": {"memcpy": 5.0}}
+    rows = [
+        of_run(source_id=source, event="cpu-clock", symbol=name, self_percent=share)
+        for source, found in shares.items()
+        for name, share in found.items()
+    ]
+    assert measure("lead.finish_task_switch", perf_symbols=rows) == pytest.approx((2 + 0) / 2)
+    assert measure("lead.memcpy", perf_symbols=rows[:3]) == pytest.approx(0.5)

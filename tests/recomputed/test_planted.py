@@ -1,0 +1,68 @@
+"""A made-up recording with traps: both programs find what was planted in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.recomputed import planted
+from tests.recomputed.planted import CONNECTING_MS, DOUBLE, FOREIGN, OTHER_RECORDS, STEADY_MS, write_recording
+from tests.recomputed.quantities import machine_use, paired_ratio, profile, rate_after, select
+from tests.recomputed.raw_files import Recording
+from tests.recomputed.truth import Truth
+
+BASE, DOUBLED = "citus-w4-t32-load", "citus-double-w4-t32-load"
+FEW, MANY = "citus-connections-w4-t8-load", "citus-connections-w4-t64-load"
+
+
+@pytest.fixture(scope="session")
+def planted_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_recording(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.fixture(scope="session")
+def planted_truth(planted_path: Path) -> Truth:
+    return Truth(Recording(planted_path))
+
+
+def test_the_second_program_pools_no_other_loads(planted_truth: Truth) -> None:
+    runs = planted_truth.runs
+    doubled, base = select(runs, DOUBLED), select(runs, BASE)
+    found = paired_ratio(doubled, base)
+    assert found.low <= DOUBLE * 1.02
+    assert found.value == pytest.approx(DOUBLE, rel=0.02)
+    assert found.n == planted.BLOCKS
+    others = runs[(runs["workers"] == 4) & (runs["threads"] == 32) & (runs["cpu_per_node"] == 0.1)]
+    assert len(others) == planted.BLOCKS + 4
+    pooled = doubled.mean() / others["throughput"].mean()
+    assert pooled > 1.2 * DOUBLE  # what whoever pools gets
+    assert others[others["records"] != 10_000]["throughput"].mean() == pytest.approx(
+        OTHER_RECORDS * base.mean(), rel=0.1
+    )
+
+
+def test_the_second_program_tells_slow_first_seconds_from_slow_runs(planted_truth: Truth) -> None:
+    runs = planted_truth.runs
+    whole = paired_ratio(select(runs, MANY), select(runs, FEW))
+    many, few = (rate_after(runs, name, planted.SLOW_SECONDS) for name in (MANY, FEW))
+    later = paired_ratio(many, few)
+    assert whole.high < 0.85
+    assert later.low < 1 < later.high
+
+
+def test_the_second_program_tells_connecting_statements_from_others(planted_truth: Truth) -> None:
+    statements = planted_truth.recording.statements
+    assert statements["paired"].all()
+    for opens, total in ((False, sum(STEADY_MS.values())), (True, CONNECTING_MS)):
+        found = profile(statements[(statements["opened"] > 0) == opens])
+        assert found["total_ms"] == pytest.approx(total, rel=0.03)
+    steady = profile(statements[statements["opened"] == 0])
+    for part, value in STEADY_MS.items():
+        assert steady[part] == pytest.approx(100 * value / sum(STEADY_MS.values()), abs=0.1)
+
+
+def test_the_second_program_finds_the_run_beside_other_work(planted_truth: Truth) -> None:
+    use = machine_use(planted_truth.recording.machine_seconds).set_index(["resource", "iteration"])["us"]
+    siblings = use.groupby("resource").transform("min")
+    assert set(use.index[use > siblings + 20]) == set(FOREIGN)
