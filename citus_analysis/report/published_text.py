@@ -19,7 +19,8 @@ from citus_analysis.texts.number_text import percent, readable
 
 def published_sentences(study: PublishedStudy, table: str) -> list[str]:
     """Findings of the audit, and of one table computed again."""
-    return [_audited(study), *_contradictions(study), _narrow(study, table), f"{_grown(study)} {_modelled(study)}"]
+    grown = f"In {_place(table)}, {_grown(study)} {_modelled(study)}"
+    return [_audited(study), *_contradictions(study), _narrow(study, table), grown]
 
 
 def _audited(study: PublishedStudy) -> str:
@@ -37,7 +38,7 @@ def _contradictions(study: PublishedStudy) -> Iterator[str]:
         if row["check"] == "copied_sigma":
             yield f"{where} ({row['stated']}), {row['explanation']}."
         else:
-            yield f"{where}, {row['row']}: {row['stated']} is stated, {row['expected']} follows from the rest."
+            yield f"{where}, {row['stated']} is stated for “{row['row']}”, but {row['expected']} follows from the rest."
 
 
 #: Names of sources -> their names in sentences.
@@ -71,15 +72,16 @@ def _narrow(study: PublishedStudy, table: str) -> str:
 
 def _grown(study: PublishedStudy) -> str:
     first, last = study.relative.row(0, named=True), study.relative.row(-1, named=True)
+    ends = f"{last['speedup_low']:.2f} to {last['speedup_high']:.2f}"
     return (
-        f"With {last[study.size]:g} {study.size}, throughput is {last['speedup']:.2f} times that with "
-        f"{first[study.size]:g} ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
+        f"throughput with {last[study.size]:g} {study.size} is {last['speedup']:.2f} times that with "
+        f"{first[study.size]:g} {study.size} ({ends}), an efficiency of "
         f"{percent(last['efficiency'])} ({percent(last['efficiency_low'])} to {percent(last['efficiency_high'])})."
     )
 
 
 def _modelled(study: PublishedStudy) -> str:
-    finding = f"Of the models, {with_model_names(study.fit.sentence())}."
+    finding = f"Of the models, {_of_values(study.fit)}."
     peak = study.fit["usl"].peak if "usl" in study.fit.candidates else None
     return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
 
@@ -96,8 +98,12 @@ def fit_sentences(one: PublishedFit) -> list[str]:
     if last["efficiency"] > 1:
         few = f"{one.values.height} values without a spread do not prove it"
         return [f"{grown}: more than in proportion, which no model here can follow; {few}."]
-    models = with_model_names(one.fit.sentence()).replace("these runs", "these values").replace(" runs", " values")
-    return [f"{grown}.", f"Of the models, {models}."]
+    return [f"{grown}.", f"Of the models, {_of_values(one.fit)}."]
+
+
+def _of_values(fit: ScalingFit) -> str:
+    """The decision between models that were fitted to printed values, which are no runs."""
+    return with_model_names(fit.sentence()).replace(" runs", " values")
 
 
 def monitoring_sentence(comparison: Comparison) -> str:
@@ -149,8 +155,10 @@ def claims_sentence(judged: JudgedClaims) -> str:
     """How many claims of the publications are supported, by their own numbers and by the runs of the dataset."""
     claims = counted(judged.claims["claim"].n_unique(), "claim")
     own, runs = (counted_verdicts(judged, by) for by in _JUDGES)
-    by_runs = f"By the runs of this dataset: {runs}." if runs else "The runs of this dataset bear on none of them."
-    return f"{claims} of the publications have a form that can be judged. By the printed numbers: {own}. {by_runs}"
+    by_runs = (
+        f"the runs of this dataset judge them so: {runs}" if runs else "the runs of this dataset bear on none of them"
+    )
+    return f"The publications make {claims} that can be judged. Their printed numbers judge them so: {own}; {by_runs}."
 
 
 def counted_verdicts(judged: JudgedClaims, by: str) -> str:

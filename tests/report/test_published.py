@@ -75,7 +75,9 @@ def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     assert "table 5.6 of the thesis" in text
     assert "72,727 operations/s" in text
     assert "imply 5, 5, 3, 4, 4 repetitions and have 46 % to 71 %" in text
-    assert "With 32 workers, throughput is 4.68 times that with 2 (" in text
+    assert "In table 5.7, throughput with 32 workers is 4.68 times that with 2 workers (4.23 to 5.17), an " in text
+    assert "cannot be distinguished by these values" in text
+    assert "0.72 is stated for “Postgres-XC, 1 server”, but 0.76 " in text
     assert "do not support a peak" in text
     assert any("not to measurements" in line for line in published_warnings(study))
 
@@ -154,13 +156,13 @@ def test_each_point_says_its_workload_and_the_size_of_the_system(study: Publishe
 
 def test_claims_are_judged_by_printed_numbers_and_by_the_runs_of_the_dataset() -> None:
     printed = judge_claims()
-    assert claims_sentence(printed).endswith("The runs of this dataset bear on none of them.")
+    assert claims_sentence(printed).endswith("the runs of this dataset bear on none of them.")
     assert claim_rows(printed)["by_printed_numbers"][0].startswith("contradicted")
     runs = {"system": "citus", "phase": "load", "workload": "a", "threads": 32, "status": "ok"}
     rates = [(2, 100.0), (2, 101.0), (2, 102.0), (4, 52.0), (4, 50.0), (4, 51.0)]
     table = pl.DataFrame([runs | {"workers": workers, "throughput_ops_s": rate} for workers, rate in rates])
     found = judge_claims(table)
-    assert claims_sentence(found).endswith("By the runs of this dataset: 1 contradicted.")
+    assert claims_sentence(found).endswith("the runs of this dataset judge them so: 1 contradicted.")
     first = claim_rows(found).row(0, named=True)
     assert first["claim"] == "The throughput of INSERT grows from 2 to 4 workers."
     assert first["by_printed_numbers"].startswith("supported: 1.782 [")
