@@ -79,7 +79,7 @@ from citus_analysis.report.published_text import (
     published_sentences,
     published_warnings,
 )
-from citus_analysis.report.resources_text import resource_sentences, shown_throttling, throttling_warnings
+from citus_analysis.report.resources_text import name_run, resource_sentences, shown_throttling, throttling_warnings
 from citus_analysis.report.scalability import outside_series
 from citus_analysis.report.scalability_text import (
     IN_OPENING,

@@ -6,11 +6,13 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.accounts.beside.sentences import skid_note
+from citus_analysis.accounts.beside.stack_changes import CLOCK_EVENTS
 from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
-from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
 from citus_analysis.texts.path_names import differing_parts
 
 #: A mean needs at least this many samples.
@@ -21,8 +23,6 @@ _NEARLY_ALL_PERCENT: Final = 90.0
 _STALLED_PERCENT: Final = 10.0
 _AWAITED: Final = {"cpu": "CPU", "io": "disks", "memory": "memory", "irq": "interrupts"}
 _PARTS: Final = {"kernel": "the kernel", "other": "other code"}
-#: A time or share during checkpoints that differs by less than this factor is not called longer or shorter.
-_CLEARLY: Final = 1.1
 
 
 def resource_sentences(study: ResourceStudy) -> list[str]:
@@ -40,7 +40,8 @@ def _connections(connections: pl.DataFrame) -> list[str]:
     ranges = (medians.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0) for name in ("client", "internal"))
     client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges)
     return [
-        f"Each of the {counted(medians.height, 'node')} of {connections['resource'][0]} had {client} connections from "
+        f"{'The' if medians.height == 1 else f'Each of the {medians.height}'} {noun_for(medians.height, 'node')} of "
+        f"{connections['resource'][0]} had {client} connections from "
         f"clients and {internal} from other nodes (medians over time)."
     ]
 
@@ -101,7 +102,9 @@ def _device(devices: pl.DataFrame) -> str:
         return "No sample of a device with a timestamp was taken during a run."
     row = devices.row(0, named=True)
     waiting = "" if row["await_ms"] is None else f"; a request took {row['await_ms']:.2f} ms on average"
-    mean, largest = (f"{row[name]:.0f} %" for name in ("utilization_percent", "largest_utilization_percent"))
+    # iostat divides by an interval that it measures itself, so that a full one may come out above 100 %.
+    shares = ("utilization_percent", "largest_utilization_percent")
+    mean, largest = (f"{min(row[name], 100.0):.0f} %" for name in shares)
     return (
         f"The busiest device, {row['device']} in {row['resource']}, had a request in flight {mean} of the time, and "
         f"{largest} at most{waiting}."
@@ -119,11 +122,10 @@ def _checkpoints(checkpoints: pl.DataFrame) -> str:
     samples = (row["samples_during"] or 0, row["samples_outside"] or 0)
     if min(samples) < _ENOUGH or not during or not outside:
         return f"{under_way}."
-    ratio = during / outside
-    how = "about as long as" if 1 / _CLEARLY < ratio < _CLEARLY else f"{ratio:.1f} times as long as"
     return (
-        f"Device requests took {how} usual during checkpoints of {row['resource']}: {during:.2f} ms in "
-        f"{samples[0]} samples, against {outside:.2f} ms in {samples[1]} others ({under_way})."
+        f"{under_way}; device requests took {during:.2f} ms in {samples[0]} samples during checkpoints of "
+        f"{row['resource']}, and {outside:.2f} ms in {samples[1]} others. No test compares them, because samples that "
+        "follow one another are not independent."
     )
 
 
@@ -142,7 +144,18 @@ def _perf(study: ResourceStudy) -> str:
         of_all = f"perf's report of {top['resource']} names the functions of {known:.0f} % of all samples: {parts}"
     else:
         of_all = f"Of all samples of perf in {top['resource']}, {parts.replace(' % in ', ' % were in ', 1)}"
-    return f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
+    timer = f" {skid_note(str(top['event']))}" if top["event"] in CLOCK_EVENTS else ""
+    return f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean}).{timer}"
+
+
+def name_run(resource: str, iteration: int | None) -> str:
+    """A run by its resource and, if it has several, its iteration.
+
+    Example:
+        >>> name_run("citus-w4", 2), name_run("citus-w4", None)
+        ('citus-w4, iteration 2', 'citus-w4')
+    """
+    return resource if iteration is None else f"{resource}, iteration {iteration}"
 
 
 def throttling_warnings(held: pl.DataFrame) -> list[str]:

@@ -82,8 +82,9 @@ def test_checkpoints_count_where_they_overlap_the_run() -> None:
 def test_sentences_compare_samples_during_checkpoints_with_the_others() -> None:
     sentences = resource_sentences(study_resources(tables(checkpoints=checkpoints((2, 6)))))
     assert sentences[2] == (
-        "Device requests took 8.0 times as long as usual during checkpoints of r: 8.00 ms in 5 samples, against "
-        "1.00 ms in 5 others (1 checkpoint was under way during runs of r)."
+        "1 checkpoint was under way during runs of r; device requests took 8.00 ms in 5 samples during checkpoints of "
+        "r, and 1.00 ms in 5 others. No test compares them, because samples that follow one another are not "
+        "independent."
     )
     assert 3 <= len(sentences) <= 6
 

@@ -29,7 +29,7 @@ CHANGES: dict[str, tuple[Callable[[System], System], int]] = {
     "twice the servers of parent and child": (with_twice_the_cores, 1),
     "half the parent work": (lambda system: halved(system, "parent"), 1),
     "half the child work": (lambda system: halved(system, "child"), 1),
-    "no network time (L)": (lambda system: system.without("network"), 1),
+    "no time between parent and child (L)": (lambda system: system.without("network"), 1),
     "128 client threads": (lambda system: system, 2),
 }
 

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.accounts.beside.plan_changes import PlanChanges
-from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, StackChanges
+from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, CLOCK_EVENTS, StackChanges
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import p_text
 
@@ -32,7 +32,16 @@ def stack_sentences(found: StackChanges) -> list[str]:
     else:
         words = _functions(sure, found.unit) or f"no function surely takes more or less {what}"
     ending = f" {_ASSOCIATION}" if sure.height else ""
+    notes += [skid_note(found.event)] if found.event in CLOCK_EVENTS else []
     return [" ".join([f"By perf's samples ({runs}), {words}.{ending}", *notes])]
+
+
+def skid_note(event: str) -> str:
+    """What a timer of perf cannot see, as where a virtual machine has no counters of the processor."""
+    return (
+        f"{event} is a timer: its samples fall where interrupts are let in again, so that functions of the kernel that "
+        "keep them out are counted under those that let them in (finish_task_switch, for instance)."
+    )
 
 
 def function_rows(found: StackChanges, most: int = 25) -> pl.DataFrame:

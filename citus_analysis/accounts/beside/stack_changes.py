@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
 
 #: Events whose count is CPU time in nanoseconds, and other common ones, in the order of preference.
-_CLOCKS: Final = ("cpu-clock", "task-clock")
-_EVENTS: Final = (*_CLOCKS, "cycles", "cpu-cycles")
+#: Events of perf that are timers, not counters of the processor.
+CLOCK_EVENTS: Final = ("cpu-clock", "task-clock")
+_EVENTS: Final = (*CLOCK_EVENTS, "cycles", "cpu-cycles")
 _NS_PER_US: Final = 1e3
 #: Functions with fewer samples on both sides together are not tested.
 _FEWEST_SAMPLES: Final = 20
@@ -95,7 +96,9 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
     chosen, notes = _same_nodes([one.filter(event=events[0]) for one in found], names)
     if any(one.is_empty() for one in chosen):
         return StackChanges(notes=tuple(notes))
-    per_operation = events[0] in _CLOCKS and all(bool(one["us_per_operation"].is_not_null().all()) for one in chosen)
+    per_operation = events[0] in CLOCK_EVENTS and all(
+        bool(one["us_per_operation"].is_not_null().all()) for one in chosen
+    )
     unit = "µs" if per_operation else "%"
     stacks = [_valued(one, "us_per_operation" if per_operation else "share") for one in chosen]
     recordings = stacks[0]["run"].n_unique(), stacks[1]["run"].n_unique()

@@ -170,8 +170,8 @@ def _largest(one: WhatIf, change: Predicted) -> str:
 
 def _blocked(one: WhatIf, change: Predicted) -> str:
     now, rate = one.response_us.estimate, change.throughput_ops_s
-    part, then = change.change.removesuffix(" time halved"), readable(_response(change) / 1000)
-    said = f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would"
+    part, then = change.change.removesuffix(" halved"), readable(_response(change) / 1000)
+    said = f" With half the {part} and all other times unchanged, at {one.threads} threads an operation would"
     said += f" take {then} ms instead of {readable(now / 1000)} ms"
     if rate is None:
         return f"{said}."

@@ -77,7 +77,7 @@ def predicted_changes(found: WhatIf) -> tuple[Predicted, ...]:
         found: result of :func:`citus_analysis.scaling.queueing.whatif.what_if`.
 
     Returns:
-        Predictions for doubled servers (at queues), each part halved, no network time, and twice the threads; if the
+        Predictions for doubled servers (at queues), each part halved, no time L, and twice the threads; if the
         analysis was refused, for each part halved, by the arithmetic of blocked time.
     """
     if not found.networks or found.samples is None:
@@ -92,7 +92,7 @@ def _changes(best: FittedNetwork, threads: int) -> Iterator[Change]:
     for part in (one for one in PARTS if one in best.numbers.demands):
         yield Change(f"half the {part} work", demands={part: 0.5})
     if "network" in best.numbers.demands:
-        yield Change("no network time (L)", demands={"network": 0.0})
+        yield Change("no time between parent and child (L)", demands={"network": 0.0})
     yield Change(f"{2 * threads} client threads", threads=2)
 
 
@@ -133,7 +133,9 @@ def _blocked(found: WhatIf, part: str) -> Predicted:
     here = [run for run in found.runs if run.threads == found.threads]
     level = found.response_us.level
     after = [sum(run.parts_us.get(one, 0.0) for one in PARTS) - run.parts_us.get(part, 0.0) / 2 for run in here]
-    name, response = f"{part} time halved", mean_interval(after, level, mean_method(after))
+    # L is more than the network: a child that has used up its quota is waited for as well.
+    words = "time between parent and child" if part == "network" else f"{part} time"
+    name, response = f"{words} halved", mean_interval(after, level, mean_method(after))
     shares_of_cycle = [sum(one.parts_us.values()) * one.throughput_ops_s / one.threads / US_PER_S for one in here]
     if max(shares_of_cycle) > _DISTORTED:
         why = "sampled statements take longer than the client's cycle: their time says nothing about throughput"
