@@ -169,10 +169,7 @@ def _parts(profile: ServerProfile) -> list[str]:
         return []
     mean = means["T"] / 1000
     one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
-    # P's note says how much of it made connections: all states of sessions are in these means.
-    note = next(iter(remote.filter(statement_kind=kind, quantity="P")["note"].drop_nulls()), "")
-    connections = f" ({note})" if note else ""
-    return [f"{one} executed on another node takes {readable(mean)} ms on average: {shares_of_t(means)}{connections}."]
+    return [f"{one} executed on another node takes {readable(mean)} ms on average: {shares_of_t(means)}."]
 
 
 def coverage_table(profile: ServerProfile) -> pl.DataFrame:
