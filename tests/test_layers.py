@@ -51,6 +51,7 @@ WITHIN_LAYER = {
     ("published", "stats"),
     ("published", "scaling"),
     ("published", "bottleneck"),
+    ("published", "spans"),
     ("accounts", "runs"),
     ("accounts", "stats"),
     ("accounts", "spans"),

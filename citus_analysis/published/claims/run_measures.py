@@ -16,6 +16,10 @@ from citus_analysis.bottleneck.evidence.waits import client_sessions
 from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, one_source
 from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.defaults import SKIP_FIRST
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.spans.analyse.selected_statements import select_statements
 
 #: A sample of a CPU that is busier than this is at its limit.
 _BUSY_PERCENT: Final = 90.0
@@ -72,17 +76,15 @@ def _table(source: TableSource, name: str) -> pl.DataFrame:
 
 
 def _parent_share(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
-    """Of the time of remote statements that opened no connection, the share of the parent."""
-    statements = _table(source, "statements").filter(
-        pl.col("executed").cast(pl.String) == "remote",
-        ~pl.col("failed").fill_null(value=False),
-        pl.col("connect_us").fill_null(0) == 0,
-        pl.col("parent_us").is_not_null() & (pl.col("total_us") > 0),
+    """Of the time of remote statements in the steady state, those of the page on profiles, the share of the parent."""
+    try:
+        steady = select_statements(select_runs(source), source, skip_first=SKIP_FIRST).steady
+    except InsufficientDataError:
+        return runs.clear().select(*RUN, value=pl.lit(None, pl.Float64))
+    remote = steady.filter(
+        pl.col("executed").cast(pl.String) == "remote", pl.col("parent_us").is_not_null() & (pl.col("total_us") > 0)
     )
-    inside = statements.join(runs.select(*RUN, "measured_from", "measured_until"), on=RUN)
-    begun = (pl.col("start_time") >= pl.col("measured_from")).fill_null(value=True)
-    ended = (pl.col("end_time") <= pl.col("measured_until")).fill_null(value=True)
-    sums = inside.filter(begun & ended).group_by(RUN, maintain_order=True).agg(pl.col("parent_us", "total_us").sum())
+    sums = remote.group_by(RUN, maintain_order=True).agg(pl.col("parent_us", "total_us").sum())
     return sums.select(*RUN, value=pl.col("parent_us") / pl.col("total_us"))
 
 
@@ -184,7 +186,7 @@ def _leads(source: TableSource, function: str) -> pl.DataFrame:
 #: Name -> measure.
 RUN_MEASURES: Final = {
     "parent_share": RunMeasure(
-        "share of the parent in the time of remote statements that opened no connection",
+        "share of the parent in the time of remote statements of the steady state",
         "traces of sampled statements (table `statements`)",
         _parent_share,
     ),

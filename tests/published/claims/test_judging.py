@@ -196,12 +196,18 @@ def second(n: float) -> datetime:
 
 
 def test_the_parent_s_share_is_of_the_time_of_statements_that_did_not_connect() -> None:
-    times = {"failed": False, "start_time": second(1), "end_time": second(2)}
+    start = [("remote", 900.0, 900.0, None)] * 5
+    later = [
+        ("remote", 100.0, 400.0, None),
+        ("remote", 500.0, 600.0, None),
+        ("remote", 9_000.0, 9_100.0, 8_000.0),
+        ("local", 300.0, 300.0, None),
+    ]
+    facts = {"failed": False, "statement_kind": "insert", "node": "1", "pid": 7, "start_time": second(1)}
+    facts |= {"end_time": second(2)}
     rows = [
-        of_run(**times, executed="remote", parent_us=100.0, total_us=400.0),
-        of_run(**times, executed="remote", parent_us=500.0, total_us=600.0),
-        of_run(**times, executed="remote", parent_us=9_000.0, total_us=9_100.0, connect_us=8_000.0),
-        of_run(**times, executed="local", parent_us=300.0, total_us=300.0),
+        of_run(**facts, session_seq=n, executed=place, parent_us=own, total_us=total, connect_us=opened)
+        for n, (place, own, total, opened) in enumerate([*start, *later])
     ]
     assert measure("parent_share", statements=rows) == pytest.approx(0.6)
     assert measure("parent_share") is None
