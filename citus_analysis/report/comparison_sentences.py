@@ -10,7 +10,7 @@ import polars as pl
 
 from citus_analysis.report.comparison_text import ComparisonPanels, apart_words, base_words, in_order
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs.comparable import closest_difference
+from citus_analysis.runs.comparable import closest_difference, differing
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.setups import LOAD
 from citus_analysis.stats import Comparison
@@ -38,7 +38,9 @@ def _load_too(study: ComparisonPanels) -> str:
 
 
 def _quoted(base: str) -> str:
-    return f"“{base}”" if "," in base else base_words(base)
+    """A set-up in a sentence; names of several words are quoted."""
+    named = base_words(base)
+    return f"“{named}”" if " " in base and named == base else named
 
 
 def _unequal(study: ComparisonPanels) -> list[str]:
@@ -60,7 +62,7 @@ def _compared(study: ComparisonPanels, base: str) -> list[str]:
     one = study.comparisons[0]
     means = [
         f"{readable(side.estimate)} operations/s for {name} (mean of {counted(side.n, 'run')})"
-        for name, side in ((apart_words(one.label_a, study.base)[0], one.mean_a), (base, one.mean_b))
+        for name, side in ((_quoted(apart_words(one.label_a, study.base)[0]), one.mean_a), (base, one.mean_b))
     ]
     return [f"The mean throughputs are {listed(means)}.", f"One set-up was compared with {base}, in one comparison."]
 
@@ -111,7 +113,7 @@ def ratio_sentence(found: Sequence[Comparison], most: int = 3) -> str:
     name, base = as_place(first)
     loads = {_load_words(c) for c in found}
     common = loads.pop() if len(found) > 1 and len(loads) == 1 else ""
-    places = [str(c.stratum["operation"]) if common else _operation_at(c) for c in found]
+    places = [str(c.stratum["operation"]) if common else operation_at(c) for c in found]
     if not common and len({c.stratum["operation"] for c in found}) == 1:
         places[1:] = [_load_words(c) for c in others]
     start = f"{places[0]} is {times_of(first)} times as fast as {base} ({range_of(first)})"
@@ -148,7 +150,8 @@ def _load_words(one: Comparison) -> str:
     return " ".join(part for part in (size, f"with {listed(load)}" if load else "") if part)
 
 
-def _operation_at(one: Comparison) -> str:
+def operation_at(one: Comparison) -> str:
+    """The operation of a placed comparison with its size and load: `INSERT on 4 workers with 32 threads`."""
     return " ".join(part for part in (str(one.stratum["operation"]), _load_words(one)) if part)
 
 
@@ -166,7 +169,7 @@ def _equivalent(study: ComparisonPanels) -> list[str]:
     for c in found:
         name, base = as_place(c)
         words.append(
-            f"{name}, {_operation_at(c)} is as fast as {base}, within {c.margin * 100:g} % ({range_of(c)} times)"
+            f"{name}, {operation_at(c)} is as fast as {base}, within {c.margin * 100:g} % ({range_of(c)} times)"
         )
     return [f"{listed(words, most=3)}."]
 
@@ -199,20 +202,21 @@ def alone_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) ->
     names = [name for name in study.alone if name not in elsewhere]
     if not names:
         return []
-    place = _common_place(study)
-    one = "this set-up has" if len(names) == 1 else "these set-ups have"
-    load = " or have another load" if _load_differs(study, names) else ""
-    alone = f"Not compared with {_quoted(study.base)}, because {one} no {place} in common with it{load}: "
-    return [f"{alone}{'; '.join(names)}.", *_unknown_facts(study)]
+    it = "it has" if len(names) == 1 else "they have"
+    load = _other_load(study, names)
+    no_place = f"{it} no {_common_place(study)} in common with it"
+    reason = f"{it} another load there ({load})" if load else no_place
+    alone = f"Not compared with {_quoted(study.base)}, because {reason}: {'; '.join(names)}."
+    return [alone, *_unknown_facts(study)]
 
 
-def _load_differs(study: ComparisonPanels, names: Collection[str]) -> bool:
-    """Whether set-ups share the operation and size of the base, but not the rest of the load."""
-    columns = ["operation", "workers", "threads"]
-    runs = study.found.runs
-    base = runs.filter(variant=study.base).select(columns).unique()
-    mine = runs.filter(pl.col("variant").is_in(list(names))).select(columns).unique()
-    return mine.join(base, on=columns, how="semi", nulls_equal=True).height > 0
+def _other_load(study: ComparisonPanels, names: Collection[str]) -> str:
+    """In what set-ups with the base's operation and size have another load; empty if none has these."""
+    columns, runs = ["operation", "workers", "threads"], study.found.runs
+    base = runs.filter(variant=study.base)
+    mine = runs.filter(pl.col("variant").is_in(list(names)))
+    mine = mine.join(base.select(columns).unique(), on=columns, how="semi", nulls_equal=True)
+    return "; ".join(differing(mine, base, LOAD)) if mine.height else ""
 
 
 def _common_place(study: ComparisonPanels) -> str:

@@ -15,6 +15,7 @@ from citus_analysis.accounts.observed import observed_runs
 from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.report.comparison_sentences import as_place, operation_at
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.number_text import with_interval
 
@@ -55,8 +56,19 @@ def accounts_of(
 
 def account_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
     """The finding and its parts, and the functions in perf's samples, a paragraph for each comparison."""
-    decided = (one for _, one in accounts if one.decided)
-    return [" ".join([*one.sentences[:2], *(stack_sentences(one.stacks) if one.stacks else [])]) for one in decided]
+    decided = ((c, one, stack_sentences(one.stacks) if one.stacks else []) for c, one in accounts if one.decided)
+    return [" ".join([_difference(c, one), *one.sentences[1:2], *stacks]) for c, one, stacks in decided]
+
+
+def _difference(comparison: Comparison, found: Explanation) -> str:
+    """The difference of the mean times; the ratio is the comparison's, which the page states elsewhere."""
+    finding = found.sentences[0]
+    _, known, difference = finding.partition(f" {found.base}: ")
+    change, measured, rest = difference.partition(" (")
+    if not (known and measured):
+        return finding
+    name, base = as_place(comparison)
+    return f"{name}, {operation_at(comparison)} takes {change} than {base} ({rest}"
 
 
 def account_with_stacks(accounts: Sequence[tuple[Comparison, Explanation]]) -> Explanation | None:

@@ -47,6 +47,11 @@ class OtherPair:
     comparison: Comparison
     sizes: tuple[str, str] | None = None
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both sides."""
+        return self.comparison.label_a, self.comparison.label_b
+
 
 def other_pairs(
     selection: Selection, dataset: TableSource, base: str, *, level: float = LEVEL, margin: float = MARGIN
