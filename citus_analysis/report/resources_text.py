@@ -7,12 +7,12 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.accounts.beside.sentences import skid_note
-from citus_analysis.accounts.beside.stack_changes import CLOCK_EVENTS
 from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
+from citus_analysis.texts.number_text import adding_up
 from citus_analysis.texts.path_names import differing_parts
 
 #: A mean needs at least this many samples.
@@ -137,15 +137,19 @@ def _perf(study: ResourceStudy) -> str:
     recordings = mine.select("run_id", "node").n_unique()
     shares = mine.group_by("part").agg(pl.col("self_percent").sum() / recordings)
     largest = shares.sort("self_percent", "part", descending=[True, False]).head(3)
-    parts = listed([f"{share:.0f} % in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
+    known, named = float(shares["self_percent"].sum()), [float(share) for share in largest["self_percent"]]
+    printed, whole = adding_up([*named, known - sum(named)], known, more=1)
+    words = [f"{share} % in {_PARTS.get(part, part)}" for share, part in zip(printed, largest["part"], strict=False)]
+    rest = printed[-1] if float(printed[-1]) else ""
+    parts = listed(words)
     mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
-    known = float(shares["self_percent"].sum())
     if known < _NEARLY_ALL_PERCENT:
-        of_all = f"perf's report of {top['resource']} names the functions of {known:.0f} % of all samples: {parts}"
+        of_all = f"perf's report of {top['resource']} names the functions of {whole} % of all samples: "
+        of_all += listed([*words, f"{rest} % elsewhere"] if rest else words)
     else:
         of_all = f"Of all samples of perf in {top['resource']}, {parts.replace(' % in ', ' % were in ', 1)}"
-    timer = f" {skid_note(str(top['event']))}" if top["event"] in CLOCK_EVENTS else ""
-    return f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean}).{timer}"
+    most = f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
+    return " ".join(filter(None, (most, skid_note(top["event"]))))
 
 
 def name_run(resource: str, iteration: int | None) -> str:

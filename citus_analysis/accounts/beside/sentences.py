@@ -32,15 +32,25 @@ def stack_sentences(found: StackChanges) -> list[str]:
     else:
         words = _functions(sure, found.unit) or f"no function surely takes more or less {what}"
     ending = f" {_ASSOCIATION}" if sure.height else ""
-    notes += [skid_note(found.event)] if found.event in CLOCK_EVENTS else []
+    notes += [note] if (note := skid_note(found.event)) else []
     return [" ".join([f"By perf's samples ({runs}), {words}.{ending}", *notes])]
 
 
-def skid_note(event: str) -> str:
-    """What a timer of perf cannot see, as where a virtual machine has no counters of the processor."""
+def skid_note(event: str | None) -> str:
+    """What a timer of perf cannot see, as where a virtual machine has no counters of the processor; else empty.
+
+    Example:
+        >>> skid_note("cpu-clock:ppp").partition(":")[0], skid_note("cycles")
+        ('The event cpu-clock is a timer', '')
+    """
+    # Behind a colon are modifiers.
+    name = (event or "").partition(":")[0]
+    if name not in CLOCK_EVENTS:
+        return ""
     return (
-        f"{event} is a timer: its samples fall where interrupts are let in again, so that functions of the kernel that "
-        "keep them out are counted under those that let them in (finish_task_switch, for instance)."
+        f"The event {name} is a timer: its samples fall where interrupts are let in again, so that functions of the "
+        "kernel that keep them out are counted under those that let them in (_raw_spin_unlock_irqrestore, "
+        "finish_task_switch)."
     )
 
 
