@@ -30,6 +30,7 @@ def render_claims(judged: JudgedClaims) -> str:
     sentences = [
         *judged.summary_lines(),
         f"All intervals of a kind hold together at {judged.level * 100:g} %. A claim is supported if its "
-        "whole interval fulfils it, contradicted if the whole interval lies outside, and undecided otherwise.",
+        "whole interval fulfils it, contradicted if the whole interval lies outside, and undecided otherwise. It is as "
+        "stated if it is fulfilled by a number that only its own sentence states.",
     ]
     return table_page("Claims", sentences, tables)
