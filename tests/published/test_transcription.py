@@ -9,8 +9,6 @@ import polars as pl
 import pytest
 
 from citus_analysis.published import published
-from citus_analysis.published.claims.claim_evidence import sentence_lines
-from citus_analysis.published.claims.claim_file import read_claims
 from citus_analysis.schema import TABLES
 
 SEEDS = Path(__file__).parents[2].parent / "shared" / "seeds"
@@ -84,26 +82,6 @@ def test_numbers_stand_where_they_are_said_to_stand(source: str, seeds: Mapping[
         if not re.search(rf"(?<![\d.,]){re.escape(printed)}(?!\d)", line):
             missing.append((row["table"], row["row"], row["metric"], printed, row["location"]))
     assert not missing
-
-
-#: A word of the sentence that each of these lines of the thesis holds.
-CLAIMED = {
-    905: "increase from", 914: "drops", 932: "flattening", 974: "roughly twice", 1009: "not even approached",
-    1017: "6.5x", 1353: "does not influence", 1371: "not have a significant impact", 1417: "fsync", 1460: "275000",
-    1506: "outperforms", 1516: "not CPU bound", 1525: "fat peak", 1542: "more than 50%", 1572: "finish_task_switch",
-    1612: "CPU bound", 1626: "waiting for I/O", 1632: "800 connections", 1634: "parent node", 1635: "CPU bound",
-}  # fmt: skip
-
-
-def test_claims_stand_where_they_are_said_to_stand(seeds: Mapping[str, list[str]]) -> None:
-    texts = dict(published().group_by("source").agg(pl.col("seed").first()).iter_rows())
-    claims = [(claim.stated.source, claim.stated.place) for claim in read_claims()]
-    for source, place in claims:
-        assert all(seeds[texts[source]][line - 1].strip() for line in sentence_lines(place)), (source, place)
-    named = {line for source, place in claims if source == "thesis" for line in sentence_lines(place)}
-    for line in named & set(CLAIMED):
-        assert CLAIMED[line] in plain(seeds["000"][line - 1]).replace("`", ""), line
-    assert set(CLAIMED) <= named
 
 
 def test_values_are_what_the_printed_text_means() -> None:

@@ -291,7 +291,10 @@ def _log_statements(
 
 def _record(when: datetime, pid: int, line: int, app: str, text: str) -> str:
     time = f"{when:%F %T}.{when.microsecond // 1000:03d}"
-    return _PREFIX.format(time=time, pid=pid, backend=f"{pid % 90 + 3}/{line}", line=line, app=app, text=text)
+    # The transaction begins after the first record of a statement.
+    transaction = 0 if text.startswith(("DEBUG:  parse", "DEBUG:  bind <unnamed> to S_")) else round(when.timestamp())
+    backend = f"{pid % 90 + 3}/{transaction % 10**6}"
+    return _PREFIX.format(time=time, pid=pid, backend=backend, line=line, app=app, text=text)
 
 
 def _machine(cell: Cell, iteration: int, start: datetime, random: np.random.Generator) -> Iterator[str]:

@@ -8,7 +8,7 @@ configurations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -201,6 +201,25 @@ def machine_use(seconds: pd.DataFrame) -> pd.DataFrame:
     return later.groupby(keys, dropna=False)[["us", "sy", "id", "st"]].mean().reset_index()
 
 
+def find_foreign_work(runs: pd.DataFrame, seconds: pd.DataFrame, least: float = 10.0) -> pd.DataFrame:
+    """Runs during which the machine worked far more than the others did at the same throughput.
+
+    The usual user CPU of a run (in per cent of all CPUs of the machine) grows with throughput: a line for each system,
+    operation and quota of nodes, through medians (Theil and Sen), which a few disturbed runs do not move.
+
+    Args:
+        runs: all runs.
+        seconds: the machine's seconds.
+        least: user CPU above the line from which a run was not alone.
+    """
+    used = runs.merge(machine_use(seconds)[["resource", "iteration", "us"]], on=["resource", "iteration"])
+    excess = pd.Series(0.0, index=used.index)
+    for _, rows in used.groupby(["system", "operation", "cpu_per_node"]):
+        slope, intercept, *_ = stats.theilslopes(rows["us"], rows["throughput"])
+        excess[rows.index] = rows["us"] - intercept - slope * rows["throughput"]
+    return used.assign(excess=excess)[excess > least]
+
+
 def throttled_share(throttling: pd.DataFrame) -> pd.DataFrame:
     """The share of periods in which the quota stopped each control group, by run."""
     ordered = throttling.sort_values("time").groupby(["resource", "iteration", "group"])
@@ -209,3 +228,22 @@ def throttled_share(throttling: pd.DataFrame) -> pd.DataFrame:
         last[["nr_periods", "nr_throttled", "throttled_time"]] - first[["nr_periods", "nr_throttled", "throttled_time"]]
     )
     return change.assign(share=100 * change["nr_throttled"] / change["nr_periods"]).reset_index()
+
+
+def compare_family(
+    pairs: dict[str, tuple[pd.Series[float], pd.Series[float]]], level: float = 0.95
+) -> dict[str, Ratio]:
+    """Ratios that are tested together: p adjusted by Holm's procedure, intervals simultaneous (Bonferroni).
+
+    Where the procedure decides at a later step than the first, so that the simultaneous interval may hold 1, the
+    interval is that of the step.
+    """
+    single = {name: paired_ratio(a, b, level) for name, (a, b) in pairs.items()}
+    adjusted = dict(zip(single, adjust_by_holm([one.p for one in single.values()]), strict=True))
+    found = {}
+    for name, (a, b) in pairs.items():
+        ratio = paired_ratio(a, b, level, len(pairs))
+        if adjusted[name] <= 1 - level and ratio.low <= 1 <= ratio.high:
+            ratio = paired_ratio(a, b, level, round(adjusted[name] / single[name].p))
+        found[name] = replace(ratio, p=float(adjusted[name]))
+    return found

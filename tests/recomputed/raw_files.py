@@ -67,15 +67,18 @@ def read_client_logs(resource: Path) -> list[dict[str, Any]]:
             "path": path,
         }
         row |= {key: int(name[key]) for key in ("threads", "records", "iteration", "workers", "drivers", "part")}
-        if text.startswith("pgbench"):
+        row["program"] = "pgbench" if text.startswith("pgbench") else "YCSB"
+        if row["program"] == "pgbench":
             progress = [(float(t), float(v)) for t, v in _PROGRESS.findall(text)]
             row["throughput"] = float(_found(r"^tps = ([\d.]+)", text))
             row["done"] = int(_found(r"transactions actually processed: (\d+)", text))
             row["failed"] = int(_found(r"number of failed transactions: (\d+)", text))
             row["latency_us"] = 1000 * float(_found(r"latency average = ([\d.]+) ms", text))
             row["series"] = np.array([v for _, v in progress])
-            row["start"] = pd.Timestamp(progress[0][0] - 1, unit="s", tz="UTC")
+            # One interval before the first line, as the interval to the second is long.
+            row["start"] = pd.Timestamp(2 * progress[0][0] - progress[1][0], unit="s", tz="UTC")
             row["runtime_ms"] = 1000 * row["done"] / row["throughput"]
+            row["end"] = pd.Timestamp(progress[-1][0], unit="s", tz="UTC")
         else:
             overall = dict(_OVERALL.findall(text))
             summary = {(section, what): float(value) for section, what, value in _SUMMARY.findall(text)}
@@ -92,7 +95,7 @@ def read_client_logs(resource: Path) -> list[dict[str, Any]]:
             row["latency_us"] = summary[section, "AverageLatency(us)"]
             # The last status line comes when the run ends, after a part of a second.
             row["series"] = np.array([float(rate or 0) for *_, rate in status[1:-1]])
-            row["start"] = pd.Timestamp(f"{status[0][0]}.{status[0][1]}", tz="UTC") if status else pd.NaT
+            row["start"], row["end"] = (pd.Timestamp(f"{one[0]}.{one[1]}", tz="UTC") for one in (status[0], status[-1]))
         rows.append(row)
     return rows
 
@@ -172,7 +175,7 @@ def read_statements(  # noqa: C901 - one branch for each kind of record
                 else:
                     current["local"] = True
             elif task := _TASK.match(text):
-                current["tasks"].append((int(task[1]), int(task[2]), int(task[3])))
+                current["tasks"].append((int(task[1]), int(task[2]), int(task[3]), time))
             # A cached connection is reported with the time that it took when it was opened.
             elif (connection := _ESTABLISHED.match(text)) and connection.groups() not in seen:
                 seen.add((connection[1], connection[2]))
@@ -193,6 +196,7 @@ def pair_tasks(parents: list[dict[str, Any]], children: list[dict[str, Any]], no
     """Statements with the time of their tasks and of the children that ran these.
 
     The n-th task that a parent session sent to a node for a shard is the n-th statement of that session there.
+    `in_time`: pairs whose child ended within its task, by the clock that the nodes share here.
     """
     nodeids = dict(zip(nodes["groupid"], nodes["nodeid"], strict=True))
     groups = dict(zip(nodes["nodeport"], nodes["groupid"], strict=True))
@@ -204,15 +208,17 @@ def pair_tasks(parents: list[dict[str, Any]], children: list[dict[str, Any]], no
     for parent in sorted(parents, key=lambda one: one["end"]):
         gpid = nodeids.get(parent["node"], 0) * 10**10 + parent["pid"]
         wait = child_us = 0.0
-        paired = True
-        for shard, microseconds, port in parent["tasks"]:
+        paired = in_time = 0
+        for shard, microseconds, port, done in parent["tasks"]:
             key = (gpid, groups[port], shard)
             wait += microseconds
             if taken[key] < len(queues[key]):
-                child_us += queues[key][taken[key]]["total_us"]
+                child = queues[key][taken[key]]
+                child_us += child["total_us"]
                 taken[key] += 1
-            else:
-                paired = False
+                paired += 1
+                late_ms = (pd.Timestamp(child["end"]) - pd.Timestamp(done)).total_seconds() * 1000
+                in_time += -microseconds / 1000 - 1 < late_ms < 1.5
         rows.append(
             {
                 key: parent[key]
@@ -222,7 +228,8 @@ def pair_tasks(parents: list[dict[str, Any]], children: list[dict[str, Any]], no
                 "tasks": len(parent["tasks"]),
                 "wait_us": wait,
                 "child_us": child_us,
-                "paired": paired,
+                "paired": paired == len(parent["tasks"]),
+                "in_time": in_time,
                 "local": parent["local"],
             }
         )
@@ -278,6 +285,7 @@ class Recording:
                     "set_up": stated["facts"]["set_up"],
                     "system": stated["system"],
                     "monitored": stated["monitored"],
+                    "program": first["program"],
                     "binary": stated["settings"].get("citus.enable_binary_protocol", ""),
                     "cpu_per_node": stated["cpu_per_node"],
                     "throughput": parts["throughput"].sum(),
@@ -286,6 +294,9 @@ class Recording:
                     "done": parts["done"].sum(),
                     "failed": parts["failed"].sum(),
                     "start": parts["start"].min(),
+                    # The time in which all main clients ran.
+                    "all_from": parts["start"].max(),
+                    "all_until": parts["end"].min(),
                     "series": np.sum([one[:length] for one in parts["series"]], axis=0),
                 }
             )
@@ -326,11 +337,14 @@ class Recording:
 
     @cached_property
     def statements(self) -> pd.DataFrame:
-        """The INSERTs and SELECTs of the sampled clients, with the run in which their session began."""
+        """The INSERTs and SELECTs of the sampled clients, with the run in which their session began.
+
+        `inside`: all main clients of the run ran from the statement's begin to its end.
+        """
         sent, _ = self.executions
         sent = sent[sent["kind"].isin(["INSERT", "SELECT"])]
         sessions = sent.groupby(["resource", "node", "session"])[["end"]].min().reset_index()
-        columns = ["resource", "iteration", "operation", "workers", "threads", "measured_from"]
+        columns = ["resource", "iteration", "operation", "workers", "threads", "all_from", "all_until", "measured_from"]
         runs = self.runs[columns].sort_values("measured_from")
         placed = pd.merge_asof(
             sessions.sort_values("end"),
@@ -340,7 +354,11 @@ class Recording:
             by="resource",
             direction="backward",
         )
-        return sent.merge(placed.drop(columns="end"), on=["resource", "node", "session"])
+        statements = sent.merge(placed.drop(columns="end"), on=["resource", "node", "session"])
+        begin = statements["end"] - pd.to_timedelta(statements["total_us"], unit="us")
+        begin, until = begin.dt.round("ms"), statements["all_until"].dt.round("ms")
+        inside = (begin >= statements["all_from"].dt.round("ms")) & (statements["end"] <= until)
+        return statements.assign(inside=inside)
 
     @cached_property
     def machine_seconds(self) -> pd.DataFrame:

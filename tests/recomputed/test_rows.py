@@ -23,7 +23,9 @@ def test_every_run_has_the_throughput_that_its_clients_printed(demonstration: Da
         "drivers",
     ]
     rows = demonstration.runs().select(pl.col("resource").cast(pl.String), *columns[1:]).to_pandas()
-    both = truth.runs.merge(rows, on=["resource", "iteration"], how="outer", suffixes=("", "_found"), indicator=True)
+    both = truth.recording.runs.merge(
+        rows, on=["resource", "iteration"], how="outer", suffixes=("", "_found"), indicator=True
+    )
     assert set(both["_merge"]) == {"both"}
     assert len(both) == 134
     np.testing.assert_allclose(both["throughput_ops_s"], both["throughput"], rtol=1e-12)
