@@ -133,7 +133,8 @@ def select_statements(selection: Selection, dataset: TableSource, *, skip_first:
     setup = selection.runs.lazy().select(_SETUP)
     statements = lazy_table(dataset, "statements").filter(on_data)
     found = statements.join(setup, on=_RUN, maintain_order="left").collect()
-    window = within_measured(found, selection.runs)
+    # Statements before the measured window are a part of their session's start, too.
+    window = within_measured(found.with_columns(_number=number_in_sessions(found)), selection.runs)
     if window.rows.is_empty() and window.outside:
         raise InsufficientDataError(
             f"all {window.outside} sampled statements of these runs began before or ended after the time in which all "
@@ -217,6 +218,8 @@ def mark_states(
         skip_first: number of statements at the beginning of a session that are its start.
         openers: trace_ids of statements that opened connections, besides those with `connect_us`.
         by: columns that name a configuration.
+
+    Statements whose column `_number` holds their place in the session, from 0, keep it; others are numbered here.
     """
     opens = pl.col("connect_us").is_not_null()
     if openers is not None:
@@ -224,7 +227,9 @@ def mark_states(
     reuses = ((pl.col("protocol") == "extended") & pl.col("parse_us").is_null()).fill_null(value=False)
     same = [*_RUN, "statement_kind", "statement_fingerprint"]
     first = pl.col("parse_us").is_not_null() & reuses.any().over(same)
-    numbered = statements.with_columns(_number=number_in_sessions(statements))
+    numbered = statements
+    if "_number" not in statements.columns:
+        numbered = statements.with_columns(_number=number_in_sessions(statements))
     # Only statements that touched a shard have a number.
     counted = pl.col("_number").is_not_null() & ~pl.col("failed").fill_null(value=False)
     words = [pl.lit(state, _STATE) for state in STATES]
