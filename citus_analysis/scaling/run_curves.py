@@ -17,7 +17,7 @@ from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, beside, relative_scaling
 from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.questions import Question, compare_levels
+from citus_analysis.stats.compare.questions import Question, compare_levels, of_one_experiment
 from citus_analysis.stats.compare.run_tables import split_selection
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, values_of, with_values
@@ -82,6 +82,7 @@ def scale_runs(
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     measured = with_values(measured, chosen)
+    measured, apart = (measured, []) if "experiment" in pool else of_one_experiment(measured, strata, x)
     if base is not None and not (measured[x] == base).any():
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
     question = Question(metric, x, base, strata, tuple(pool), margin, level)
@@ -95,7 +96,7 @@ def scale_runs(
     if left_out := len(parts) - len(curves):
         what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
         also.append(f"{counted(left_out, 'configuration')} left out: {what}")
-    return ScalingStudy(x, metric, curves, (*notes, *also, *unknown))
+    return ScalingStudy(x, metric, curves, (*notes, *also, *unknown, *apart))
 
 
 def _with_sizes(runs: pl.DataFrame, x: str, metric: str) -> tuple[pl.DataFrame, list[str]]:

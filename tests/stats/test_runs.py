@@ -11,6 +11,7 @@ import scipy.stats
 
 from citus_analysis import schema, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.scaling import scale_runs
 from citus_analysis.stats.compare.verdict_text import format_comparison
 
 #: Said of every table whose sets are small.
@@ -352,3 +353,45 @@ def test_the_printed_table_marks_what_was_not_detected() -> None:
     assert "inconclusive" in lines[3]
     assert lines[4].endswith("faster")
     assert "+181 %" in lines[4]
+
+
+def of_experiments(spare: float) -> pl.DataFrame:
+    """Blocks of two set-ups and two numbers of threads; another experiment measured the base again, after them."""
+    rows = []
+    for block in range(1, 6):
+        cells = [("x", 8, 100.0), ("y", 8, 150.0), ("x", 64, 120.0)]
+        for place, (system, threads, rate) in enumerate(cells):
+            started = START + timedelta(minutes=10 * block + place)
+            value = rate * (1 + 0.05 * np.sin(block) + 0.004 * np.cos(3 * block + place))
+            facts = {"iteration": block, "experiment": f"{system}-grid", "start_time": started}
+            rows.append({"system": system, "threads": threads, "throughput_ops_s": value, **facts})
+    for again in range(1, 4):
+        facts = {"iteration": again, "experiment": "again", "start_time": START + timedelta(hours=5, minutes=again)}
+        rows.append({"system": "x", "threads": 8, "throughput_ops_s": spare, **facts})
+    return pl.DataFrame(rows).with_columns(workload=pl.lit("A"), status=pl.lit("ok"))
+
+
+@pytest.mark.parametrize("spare", [20.0, 700.0])
+def test_runs_that_another_experiment_made_afterwards_change_no_number(spare: float) -> None:
+    frame = of_experiments(spare)
+    (found,) = (one for one in stats.compare_runs(frame, by="system", base="x"))
+    assert (found.mean_a.n, found.mean_b.n, found.design, found.order) == (5, 5, "paired", "in turns")
+    assert found.ratio.estimate == pytest.approx(1.5, rel=0.01)
+    assert any("3 runs of other experiments with the set-up of x do not enter" in note for note in found.warnings)
+    (pooled,) = stats.compare_runs(frame, by="system", base="x", pool=["experiment"])
+    assert pooled.mean_b.n == 5  # three of the base's runs are outside of the blocks that both sides share
+    along = stats.compare_runs(frame, by="threads")
+    (threads,) = along
+    assert (threads.mean_a.n, threads.mean_b.n) == (5, 5)
+    assert threads.ratio.estimate == pytest.approx(1.2, rel=0.01)
+    assert any("3 runs of other experiments at the same points left out" in note for note in along.warnings)
+    (curve,) = scale_runs(frame, "threads", models=(), resamples=0)
+    assert [(point.size, point.throughput.n) for point in curve.points] == [(8, 5), (64, 5)]
+    assert curve.comparisons[0].ratio.ends == threads.ratio.ends
+
+
+def test_runs_made_after_the_blocks_do_not_enter_where_no_experiment_is_known() -> None:
+    frame = of_experiments(700.0).drop("experiment").filter(threads=8)
+    (found,) = stats.compare_runs(frame, by="system", base="x")
+    assert (found.mean_b.n, round(found.ratio.estimate, 2)) == (5, 1.5)
+    assert "3 runs outside of the common blocks do not enter" in found.warnings

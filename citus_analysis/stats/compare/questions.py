@@ -7,7 +7,7 @@ Evidence against these designs in the order of the runs becomes a warning of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -162,6 +162,31 @@ def _order(tested: pl.DataFrame, reference: pl.DataFrame) -> Order:
     if abs(later) > _MOSTLY:
         return "mostly after" if later > 0 else "mostly before"
     return "in turns"
+
+
+def of_one_experiment(runs: pl.DataFrame, strata: Sequence[str], by: str) -> tuple[pl.DataFrame, list[str]]:
+    """Runs along an axis, those of each point made by one experiment, and a note on the others.
+
+    Of several experiments that measured the same configuration, the one with the most points of the axis is kept, then
+    the one with the most runs.
+
+    Example:
+        >>> rows = {"threads": [8, 8, 8, 64], "experiment": [*"abbb"], "throughput_ops_s": [1.0, 2.0, 3.0, 4.0]}
+        >>> kept, notes = of_one_experiment(pl.DataFrame(rows), (), "threads")
+        >>> kept["throughput_ops_s"].to_list(), notes
+        ([2.0, 3.0, 4.0], ['1 run of other experiments at the same points left out (pool experiment to pool them)'])
+    """
+    if "experiment" not in runs.columns:
+        return runs, []
+    made = [*strata, "experiment"]
+    ranked = runs.with_columns(_points=pl.col(by).n_unique().over(made), _runs=pl.len().over(made))
+    ranked = ranked.sort("_points", "_runs", "experiment", descending=[True, True, False], maintain_order=True)
+    point = [*strata, by]
+    best = ranked.unique(point, keep="first", maintain_order=True).select(*point, "experiment")
+    kept = runs.join(best, on=[*point, "experiment"], how="semi", nulls_equal=True, maintain_order="left")
+    left = counted(runs.height - kept.height, "run")
+    note = f"{left} of other experiments at the same points left out (pool experiment to pool them)"
+    return kept, [note] if kept.height < runs.height else []
 
 
 def _nearness(tested: pl.DataFrame, reference: pl.DataFrame, metric: str) -> tuple[bool, bool, int]:

@@ -20,16 +20,18 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
-from citus_analysis.runs.setups import USUAL_SET_UP, VARIANT, setting_text
+from citus_analysis.runs.setups import LOAD, USUAL_SET_UP, VARIANT, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
-from citus_analysis.stats.compare.questions import Question, unadjusted
+from citus_analysis.stats.compare.questions import Question, of_one_experiment, unadjusted
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 from citus_analysis.texts.counted_words import counted
 
+#: Columns that are axes of curves.
+_AXES: Final = frozenset({*LOAD, "workers"}) - {*VARIANT}
 #: Column with the place of a run in the table of all that are compared.
 _PLACE: Final = "_place"
 
@@ -285,6 +287,9 @@ def ask(
     base_level = _base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
     apart = by != "experiment" and "experiment" not in question.pool
+    if apart and by in _AXES:
+        runs, left_out = of_one_experiment(runs, strata, by)
+        unusable = [*unusable, *left_out]
     asked = replace(question, base=base_level, strata=strata, experiments_apart=apart)
     return Asked(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
 
