@@ -193,7 +193,10 @@ def _named_loads(loads: pl.DataFrame) -> pl.DataFrame:
         return loads.drop("_runs").with_columns(_load=pl.lit(""))
     shown = loads
     if "operations" in loads.columns:
-        limited = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
+        # A load that inserts each of its records once is named by their number.
+        repeats = (pl.col("operations") == pl.col("records")) if "records" in loads.columns else pl.lit(value=False)
+        named = (pl.col("operations") < UNTIL_TIME_IS_UP) & ~repeats.fill_null(value=False)
+        limited = pl.when(named).then("operations")
         shown = loads.with_columns(operations=limited)
     names = series_names(shown).to_list()
     if "phase" in loads.columns and loads["phase"].n_unique() > 1:
