@@ -15,7 +15,7 @@ import polars as pl
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
-from citus_analysis.bottleneck.machine_work import name_machines, shared_machines
+from citus_analysis.bottleneck.machine_work import ForeignWork, name_machines, shared_machines, study_foreign_work
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
@@ -28,7 +28,7 @@ from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
 
-_CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
+_CONFIGURATION: Final = ("operation", "set_up", "workers", "threads", "records")
 _SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples", "pressure_samples")
 _COUNTS: Final = (pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"))
 #: Number of functions from perf that are kept for each resource and event.
@@ -40,7 +40,9 @@ class ResourceStudy:
     """Samples of the chosen resources.
 
     Attributes:
-        cpu: per resource: operation, set-up, workers, threads, runs, samples, mean shares and `busy_percent`.
+        foreign: work on the machines that is not the runs' own (:func:`citus_analysis.bottleneck.machine_work`), in all
+            runs of the chosen resources, also in those that are doubtful for it and enter no mean.
+        cpu: per resource: operation, set-up, workers, threads, records, runs, samples, mean shares and `busy_percent`.
         programs: result of :func:`program_loads`: CPU time and disk traffic of the programs that pidstat listed.
         pressure: per resource, node, awaited resource and scope: runs, samples, mean and largest share of the time in
             which tasks were stalled (pressure stall information).
@@ -59,6 +61,7 @@ class ResourceStudy:
         warnings: samples that could not be placed in a run.
     """
 
+    foreign: ForeignWork
     cpu: pl.DataFrame
     programs: pl.DataFrame
     pressure: pl.DataFrame
@@ -75,14 +78,18 @@ class ResourceStudy:
 
     @property
     def busy(self) -> pl.DataFrame:
-        """Mean busy share of CPU time: a row per operation, set-up and size, a column per number of threads.
+        """Mean busy share of CPU time: a row per operation, set-up, size and records, a column per number of threads.
 
         Rows with the most values come first.
         """
-        index = ["operation", "set_up", "workers"]
+        index = ["operation", "set_up", "workers", *(["records"] if self.cpu["records"].n_unique() > 1 else [])]
         noun = pl.when(pl.col("threads") == 1).then(pl.lit("thread")).otherwise(pl.lit("threads"))
         named = self.cpu.sort("threads").with_columns(column=pl.format("{}_{}_percent", "threads", noun))
-        wide = named.pivot("column", index=index, values="busy_percent", aggregate_function="mean", maintain_order=True)
+        # Resources that share a row count by their samples.
+        weighted = named.group_by(*index, "column", maintain_order=True).agg(
+            busy_percent=(pl.col("busy_percent") * pl.col("samples")).sum() / pl.col("samples").sum()
+        )
+        wide = weighted.pivot("column", index=index, values="busy_percent", maintain_order=True)
         if self.cpu.is_empty():
             return wide
         measured = pl.sum_horizontal(pl.exclude(index).is_not_null())
@@ -134,6 +141,7 @@ def study_resources(
     marked = _in_checkpoint(devices, checkpoints)
     shown = detail_of(cpu, devices, checkpoints, detail, iteration)
     return ResourceStudy(
+        foreign=_foreign_work(dataset, resources),
         cpu=_cpu_summary(cpu, runs),
         programs=programs,
         pressure=pressure,
@@ -155,6 +163,12 @@ def _runs_of(dataset: TableSource, resources: str, allow: str | Collection[str])
     check_known(table, resources)
     chosen = matching(table, resources).filter(pl.col("status").is_in(allowed_statuses(allow)))
     return described(chosen, as_polars(dataset.table("settings")))
+
+
+def _foreign_work(dataset: TableSource, resources: str) -> ForeignWork:
+    """Foreign work in the runs of some resources, which are compared with all runs of their kind."""
+    found = study_foreign_work(dataset)
+    return ForeignWork(matching(found.seconds, resources), matching(found.runs, resources))
 
 
 def _way_out(unplaced: list[str], runs: pl.DataFrame) -> str:
@@ -194,7 +208,7 @@ def _with_symbols_of_stacks(symbols: pl.DataFrame, stacks: pl.DataFrame) -> pl.D
 
 
 def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    return rows.join(windows_of(runs, "phase", "workload", "workers", "threads"), on=RUN)
+    return rows.join(windows_of(runs, "phase", "workload", "workers", "threads", "records"), on=RUN)
 
 
 def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
@@ -221,14 +235,16 @@ def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     set_ups = runs.select(*RUN, set_up="variant")
     shares = cpu.join(set_ups, on=RUN).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
-    means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads", maintain_order=True).agg(
+    means = shares.group_by(
+        *("resource", "phase", "workload", "set_up", "workers", "threads", "records"), maintain_order=True
+    ).agg(
         pl.col("run_id").n_unique().alias("runs"),
         busy_percent().count().alias("samples"),
         busy_percent().mean().alias("busy_percent"),
         pl.col(CPU_SHARES).mean(),
     )
     shown = ("resource", *_CONFIGURATION, "runs", "samples", "busy_percent", *CPU_SHARES[:-1])
-    return with_operations(means).select(shown).sort("operation", "workers", "threads", "set_up", "resource")
+    return with_operations(means).select(shown).sort("operation", "workers", "threads", "set_up", "records", "resource")
 
 
 def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
@@ -236,8 +252,9 @@ def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
         *_COUNTS,
         pl.col("await_ms").mean(),
         pl.col("await_ms").max().alias("largest_await_ms"),
-        pl.col("utilization_percent").mean(),
-        pl.col("utilization_percent").max().alias("largest_utilization_percent"),
+        # Intervals of a sampler are not exact, so that a busy device may seem busy for more than all of one.
+        pl.col("utilization_percent").clip(upper_bound=100.0).mean(),
+        pl.col("utilization_percent").clip(upper_bound=100.0).max().alias("largest_utilization_percent"),
         pl.col("write_kb_s").mean(),
     )
     return means.sort("utilization_percent", descending=True)

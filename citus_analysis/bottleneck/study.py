@@ -148,7 +148,8 @@ def study_bottleneck(
     limits = Thresholds.of(thresholds)
     runs, doubted = undisturbed(configured_runs(dataset, resources), allow)
     if runs.is_empty():
-        raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
+        way_out = "allow doubtful ones" if doubted else "ingest the files of a load generator"
+        raise InsufficientDataError(f"there is no run{' that is not doubtful' if doubted else ''}", way_out=way_out)
     tables = _tables(dataset, resources)
     sessions = client_sessions(tables["activity_samples"], runs)
     errors, autovacuum = _logged(dataset, runs)
@@ -197,25 +198,23 @@ def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
 
 
 def undisturbed(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
-    """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
+    """Runs without doubtful ones, and words on those that are left out.
 
     Args:
         runs: result of :func:`configured_runs`.
         allow: `doubtful` to keep all.
     """
-    doubtful = pl.col("status") == "doubtful"
-    number = runs.filter(doubtful).height
+    kept = runs.filter(pl.col("status") != "doubtful")
+    number = runs.height - kept.height
     if not number or "doubtful" in allowed_statuses(allow):
         return runs, []
-    kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
-    only = kept.filter(doubtful).select(CONFIGURATION).n_unique()
-    notes = [
-        f"{counted(number, 'run')} {'was' if number == 1 else 'were'} made while the machine did other work (the "
-        "resources page has the seconds), and "
-        + ("is left out" if number == 1 else "are left out")
-        + (f", except for {counted(only, 'configuration')} without other runs." if only else ".")
+    lost = runs.select(CONFIGURATION).n_unique() - kept.select(CONFIGURATION).n_unique()
+    them = f", and with {'it' if number == 1 else 'them'} {counted(lost, 'configuration')} without other runs"
+    was, is_ = ("was", "is") if number == 1 else ("were", "are")
+    return kept, [
+        f"{counted(number, 'run')} {was} made while the machine did other work (the resources page has the seconds) "
+        f"and {is_} left out{them if lost else ''}."
     ]
-    return kept, notes
 
 
 def _tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:

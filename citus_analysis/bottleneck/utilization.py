@@ -80,9 +80,10 @@ def _summary(samples: pl.DataFrame, means: dict[str, pl.Expr]) -> pl.DataFrame:
     p95 = pl.col("busy").quantile(0.95, interpolation="nearest")
     return samples.group_by(_KEY, maintain_order=True).agg(
         n=pl.len(),
-        mean_percent=pl.col("busy").mean(),
+        # Intervals of a sampler are not exact, so that a busy device may seem busy for more than all of one.
+        mean_percent=pl.col("busy").clip(upper_bound=100.0).mean(),
         p95_percent=pl.when(pl.len() >= LEAST_FOR_P95).then(p95),
-        max_percent=pl.col("busy").max(),
+        max_percent=pl.col("busy").clip(upper_bound=100.0).max(),
         **means,
         interval_s=pl.col("interval_s").first(),
         source_id=pl.col("source_id").first(),

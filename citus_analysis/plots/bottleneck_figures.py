@@ -21,17 +21,21 @@ _WAITS: Final = ("resource", "run_id", "role", "doing", "event", "average_sessio
 _LOGGED: Final = {"lock waits longer than deadlock_timeout": "lock waits", "deadlocks": "deadlocks"}
 #: Length of the axis relative to the longest bar, if there is text after bars.
 _ROOM: Final = 2.0
-#: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
-_LABEL: Final = 20
+#: Characters of a line of a metric's name.
+_LABEL: Final = 34
 #: The number in a cell is legible on the colours of both ends.
 _SCALE: Final = ((0.0, "#f7fbff"), (0.5, "#9ecae1"), (0.9, "#E69F00"), (1.0, "#D55E00"))
-#: The scale is above the cells, because the slanted names of the configurations are below them.
-_SCALE_ABOVE: Final = {
+#: Height of a configuration's row, and of the slanted names of the metrics above the rows and the scale below them.
+_CELL: Final = 17
+_HEAD: Final = 260
+#: Configurations up to which cells have their number.
+_MOST_NUMBERS: Final = 60
+_SCALE_BELOW: Final = {
     "orientation": "h",
     "x": 0,
     "xanchor": "left",
-    "y": 1,
-    "yanchor": "bottom",
+    "y": 0,
+    "yanchor": "top",
     "len": 200,
     "lenmode": "pixels",
     "thickness": 10,
@@ -41,7 +45,7 @@ _SCALE_ABOVE: Final = {
 
 
 def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of session time") -> go.Figure:
-    """All measurements in per cent as a heat map: configurations against metrics, the largest of all nodes.
+    """All measurements in per cent as a heat map: a row for each configuration, the largest value of all nodes.
 
     Args:
         matrix: columns `resource`, `part`, `metric`, `value`, `unit`.
@@ -53,21 +57,25 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
     largest = named.group_by("resource", "metric", maintain_order=True).agg(pl.col("value").max())
     wide = largest.pivot("metric", index="resource", values="value").sort("resource")
     metrics = [name for name in wide.columns if name != "resource"]
-    figure = new_figure(title, height=220 + 2 * _ROW * max(1, len(metrics)))
+    names = [text(name) for name in wide["resource"]]
+    # Names of configurations are long, so they have a row each, where they are horizontal.
+    figure = new_figure(title, height=_HEAD + _CELL * max(1, wide.height))
     figure.add_heatmap(
-        x=[text(name) for name in wide["resource"]] if metrics else [],
-        y=["<br>".join(wrap(text(name), _LABEL)) for name in metrics],
-        z=wide.select(metrics).to_numpy().T,
+        x=["<br>".join(wrap(text(name), _LABEL)) for name in metrics],
+        y=names if metrics else [],
+        z=wide.select(metrics).to_numpy(),
         zmin=0,
         zmax=100,
         xgap=1,
         ygap=1,
         colorscale=[list(stop) for stop in _SCALE],
-        texttemplate="%{z:.0f}" if wide.height <= 16 else "",
-        hovertemplate="%{x}<br>%{y}<br>%{z:.1f} %<extra></extra>",
-        colorbar=_SCALE_ABOVE,
+        texttemplate="%{z:.0f}" if wide.height <= _MOST_NUMBERS else "",
+        textfont={"size": 9},
+        hovertemplate="%{y}<br>%{x}<br>%{z:.1f} %<extra></extra>",
+        colorbar=_SCALE_BELOW,
     )
-    return figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": 10}).update_xaxes(tickangle=-45)
+    figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": 9}, dtick=1)
+    return figure.update_xaxes(side="top", tickangle=-90, automargin=True, tickfont={"size": 9}, dtick=1)
 
 
 def plot_waits(

@@ -60,3 +60,32 @@ def plot_device(
         title: title of the figure.
     """
     return plot_nodes(samples, metric=metric, series="series", checkpoints=checkpoints, window=window, title=title)
+
+
+def plot_foreign_work(seconds: Frame, *, title: str = "CPU time of the machine") -> go.Figure:
+    """CPU time of a machine over the time of day, what runs of the kind need, and the work that is not the runs' own.
+
+    Args:
+        seconds: columns `run_id`, `sample_time`, `busy_percent`, `other_percent`, `expected_percent`,
+            `foreign_percent`, as `ForeignWork.seconds` has them.
+        title: title of the figure.
+    """
+    columns = ("run_id", "sample_time", "busy_percent", "other_percent", "expected_percent", "foreign_percent")
+    frame = with_columns_of(seconds, "samples", *columns).sort("sample_time")
+    needed = pl.col("busy_percent") - pl.col("other_percent") + pl.col("expected_percent")
+    foreign = pl.when(pl.col("foreign_percent").is_not_null()).then(pl.col("busy_percent"))
+    lines = frame.select("run_id", "sample_time", busy="busy_percent", needed=needed, foreign=foreign)
+    # A gap between runs interrupts the lines.
+    ends = lines.group_by("run_id").agg(pl.col("sample_time").max() + pl.duration(milliseconds=1))
+    lines = pl.concat([lines, ends], how="diagonal").sort("sample_time")
+    figure = new_figure(title, height=320)
+    shown = {
+        "foreign": ("with other work", {"color": COLOURS[1], "width": 5}),
+        "busy": ("busy", {"color": COLOURS[0], "width": 1.5}),
+        "needed": ("median of runs of the kind", {"color": "#000000", "width": 1.2, "dash": "dot"}),
+    }
+    for column, (name, line) in shown.items():
+        x, y = lines["sample_time"].to_list(), lines[column].round(1).to_list()
+        add_points(figure, x, y, name, "lines", "%{x|%H:%M:%S}<br>%{y:.0f} %", line=line, connectgaps=False)
+    figure.update_xaxes(title_text="time of day (UTC)", tickformat="%H:%M")
+    return figure.update_yaxes(title_text="CPU time [%]", range=[0, 103])

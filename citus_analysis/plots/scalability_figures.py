@@ -104,6 +104,10 @@ def _from_base(relative: pl.DataFrame, x: str, base: float) -> pl.DataFrame:
     return pl.concat([bases, kept], how="diagonal_relaxed")
 
 
+#: Where points have their labels, series by series.
+_LABELS_AT: Final = ("top center", "bottom center", "middle right", "middle left")
+
+
 def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = "") -> go.Figure:
     """Latency against the throughput at which it was measured, one line per series, labelled with the threads.
 
@@ -118,13 +122,17 @@ def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = ""
     unit, factor = _time_unit(frame["mean"])
     quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
     figure.update_yaxes(title_text=text(quantity))
-    said = f"%{{text}}<br>%{{x:,.0f}} operations/s<br>%{{y:,.4~r}} {'ms' if unit == 'ms' else 'µs'}"
+    said = f"%{{customdata}}<br>%{{x:,.0f}} operations/s<br>%{{y:,.4~r}} {'ms' if unit == 'ms' else 'µs'}"
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
     for number, (name, part) in enumerate(groups(frame, "series")):
         shown = {"error_y": error_bars(part, "mean", thickness=1, width=3), **line_and_marks(number)}
         words = [counted(threads, "thread") for threads in part["threads"]]
         x, y = part["throughput_ops_s"].to_numpy(), part["mean"].to_numpy()
-        add_points(figure, x, y, name, "lines+markers", said, text=words, **shown)
+        # Between the ends of a line, the number alone says enough.
+        ends = {0, len(words) - 1}
+        labels = [word if at in ends else word.split()[0] for at, word in enumerate(words)]
+        place = {"textposition": _LABELS_AT[number % len(_LABELS_AT)], "textfont": {"size": 9}, "cliponaxis": False}
+        add_points(figure, x, y, name, "lines+markers+text", said, text=labels, customdata=words, **place, **shown)
     log_range(figure, frame["mean"], frame["low"], frame["high"])
     return figure.update_xaxes(rangemode="tozero")
 

@@ -21,7 +21,7 @@ from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
 from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
-from citus_analysis.plots.resource_figures import plot_cpu
+from citus_analysis.plots.resource_figures import plot_cpu, plot_foreign_work
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import polars as pl
@@ -9,9 +10,11 @@ import polars as pl
 from citus_analysis.accounts.beside.sentences import skid_note
 from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
-from citus_analysis.bottleneck.machine_work import place_text
+from citus_analysis.bottleneck.machine_work import ForeignWork, place_text
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
-from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text
+from citus_analysis.core.frames import as_polars
+from citus_analysis.stats import mean_interval
+from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.number_text import adding_up
 from citus_analysis.texts.path_names import differing_parts
 
@@ -23,14 +26,56 @@ _NEARLY_ALL_PERCENT: Final = 90.0
 _STALLED_PERCENT: Final = 10.0
 _AWAITED: Final = {"cpu": "CPU", "io": "disks", "memory": "memory", "irq": "interrupts"}
 _PARTS: Final = {"kernel": "the kernel", "other": "other code"}
+#: Systems with samples during checkpoints and outside of them, from which their times are compared; systems named.
+_TESTABLE: Final = 3
+_NAMED: Final = 4
 
 
 def resource_sentences(study: ResourceStudy) -> list[str]:
-    """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
+    """What limits the servers and what is unusual first, then CPU, programs, devices, checkpoints and perf."""
     contrasts = [_contrast(one) for one in study.contrasts][:1]
-    machines = [_device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
-    used = [*_cpu(study.cpu), *_programs(study.programs), *_pressure(study.pressure), *contrasts]
-    return [*used, *_connections(study.connections), *machines]
+    first = [*quota_sentences(study.throttling), *foreign_sentences(study.foreign)]
+    machines = [*_pressure(study.pressure), _device(study.devices), *_checkpoints(study.checkpoints), _perf(study)]
+    used = [*_cpu(study.cpu, is_held=not study.throttling.is_empty()), *_programs(study.programs), *contrasts]
+    return [*first, *used, *machines, *_connections(study.connections)]
+
+
+def foreign_sentences(foreign: ForeignWork) -> list[str]:
+    """Work on the machines that is not the runs' own: the runs, their seconds and the amount; or that none was found.
+
+    Args:
+        foreign: result of :func:`citus_analysis.bottleneck.machine_work.study_foreign_work`.
+    """
+    rows, found = as_polars(foreign.runs), foreign.doubtful
+    judged = rows.filter(pl.col("method") != "not known")
+    unknown = rows.height - judged.height
+    blind = (
+        f"Whether a machine did other work is not known of {counted(unknown, 'run')}, which "
+        f"{'has' if unknown == 1 else 'have'} fewer than three others of {'its' if unknown == 1 else 'their'} kind, "
+        "and neither pidstat nor control groups that account for nodes and clients."
+    )
+    notes = [blind] if unknown else []
+    if found.is_empty():
+        none = f"No machine did other work that shows in its CPU time ({counted(judged.height, 'run')} compared)."
+        return [*([none] if judged.height else []), *notes]
+    least, most = (float(str(value)) for value in (found["foreign_percent"].min(), found["foreign_percent"].max()))
+    amount = f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
+    times = found.select(
+        pl.col("begin_time").min().dt.strftime("%Y-%m-%d %H:%M:%S"), pl.col("end_time").max().dt.strftime("%H:%M:%S")
+    )
+    begin, end = times.row(0)
+    # Names of systems may contain commas.
+    systems = found["resource"].unique(maintain_order=True).to_list()
+    more = [f"{len(systems) - _NAMED} more"] if len(systems) > _NAMED else []
+    names = "; ".join([*systems[:_NAMED], *more])
+    many = found.height > 1
+    return [
+        f"A machine did work that is not the run's own in {found.height} of {counted(judged.height, 'run')}, for "
+        f"{found['foreign_s'].sum():.0f} s between {begin} and {end} UTC, which took "
+        f"{amount} of its CPU time ({names}). {'These runs are' if many else 'This run is'} doubtful and "
+        f"{'enter' if many else 'enters'} no mean unless allowed.",
+        *notes,
+    ]
 
 
 def _connections(connections: pl.DataFrame) -> list[str]:
@@ -39,14 +84,13 @@ def _connections(connections: pl.DataFrame) -> list[str]:
     medians = connection_balance(connections)
     ranges = (medians.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0) for name in ("client", "internal"))
     client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges)
-    return [
-        f"{'The' if medians.height == 1 else f'Each of the {medians.height}'} {noun_for(medians.height, 'node')} of "
-        f"{connections['resource'][0]} had {client} connections from "
-        f"clients and {internal} from other nodes (medians over time)."
-    ]
+    resource = connections["resource"][0]
+    who = f"The server of {resource}" if medians.height == 1 else f"Each of the {medians.height} nodes of {resource}"
+    of_nodes = "" if medians.height == 1 else f" and {internal} from other nodes"
+    return [f"{who} had {client} connections from clients{of_nodes} (medians over time)."]
 
 
-def _cpu(cpu: pl.DataFrame) -> list[str]:
+def _cpu(cpu: pl.DataFrame, *, is_held: bool) -> list[str]:
     if cpu.is_empty():
         return ["No sample of CPU time with a timestamp was taken during a run."]
     ordered = cpu.sort("busy_percent")
@@ -54,14 +98,14 @@ def _cpu(cpu: pl.DataFrame) -> list[str]:
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
     systems = counted(cpu.height, "system")
     if cpu.height == 1:
-        return [f"The CPUs were busy {high:.0f} % of the time while clients measured {most}."]
-    first = f"The CPUs of all {systems} measured had time to spare while clients measured"
+        return [f"The machine's CPUs were busy {high:.0f} % of the time while clients measured {most}."]
+    what = "CPUs of the machines, which are not those that a quota leaves to a node," if is_held else "CPUs"
+    means = f"means from {low:.0f} % in {least} to {high:.0f} % in {most}"
     if full:
-        first = (
-            f"Hardly any CPU time was idle in {full} of {systems} measured: the CPUs were busy at least "
-            f"{_NEARLY_ALL_PERCENT:.0f} % of the time while clients measured"
-        )
-    return [f"{first} (means from {low:.0f} % in {least} to {high:.0f} % in {most})."]
+        return [
+            f"The {what} were busy at least {_NEARLY_ALL_PERCENT:.0f} % of the time in {full} of {systems} ({means})."
+        ]
+    return [f"The {what} had time to spare in all {systems} ({means})."]
 
 
 def _programs(programs: pl.DataFrame) -> list[str]:
@@ -111,22 +155,23 @@ def _device(devices: pl.DataFrame) -> str:
     )
 
 
-def _checkpoints(checkpoints: pl.DataFrame) -> str:
-    if checkpoints.is_empty():
-        return "No checkpoint was under way during a run."
-    total = int(checkpoints["checkpoints"].sum())
-    row = checkpoints.row(0, named=True)
-    where = row["resource"] if checkpoints.height == 1 else counted(checkpoints.height, "system")
-    under_way = f"{counted(total, 'checkpoint')} {'was' if total == 1 else 'were'} under way during runs of {where}"
-    during, outside = row["await_during_ms"], row["await_outside_ms"]
-    samples = (row["samples_during"] or 0, row["samples_outside"] or 0)
-    if min(samples) < _ENOUGH or not during or not outside:
-        return f"{under_way}."
-    return (
-        f"{under_way}; device requests took {during:.2f} ms in {samples[0]} samples during checkpoints of "
-        f"{row['resource']}, and {outside:.2f} ms in {samples[1]} others. No test compares them, because samples that "
-        "follow one another are not independent."
+def _checkpoints(checkpoints: pl.DataFrame) -> list[str]:
+    """Whether device requests took longer during checkpoints, if enough systems have samples of both times."""
+    both = checkpoints.drop_nulls(["await_during_ms", "await_outside_ms"]).filter(
+        pl.min_horizontal("samples_during", "samples_outside") >= _ENOUGH,
+        pl.min_horizontal("await_during_ms", "await_outside_ms") > 0,
     )
+    if both.height < _TESTABLE:
+        return []
+    logs = (both["await_during_ms"] / both["await_outside_ms"]).log().to_list()
+    ratio = mean_interval(logs)
+    middle, (low, high) = math.exp(ratio.estimate), (math.exp(end) for end in ratio.ends if end is not None)
+    if low <= 1 <= high:
+        return []
+    return [
+        f"Device requests took {middle:.2g} times as long during checkpoints as otherwise ({low:.2g} to {high:.2g}; "
+        f"geometric mean of {counted(both.height, 'system')})."
+    ]
 
 
 def _perf(study: ResourceStudy) -> str:
@@ -160,6 +205,29 @@ def name_run(resource: str, iteration: int | None) -> str:
         ('citus-w4, iteration 2', 'citus-w4')
     """
     return resource if iteration is None else f"{resource}, iteration {iteration}"
+
+
+def quota_sentences(held: pl.DataFrame) -> list[str]:
+    """The effect of a limit that the kernel set on the servers' CPU time; empty if there was none.
+
+    Args:
+        held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.
+    """
+    if held.is_empty():
+        return []
+    share = pl.col("throttled_periods_percent").mean()
+    most = held.group_by("resource", "control_group").agg(share).group_by("resource").agg(
+        pl.col("throttled_periods_percent").max()
+    ).sort("throttled_periods_percent", "resource")  # fmt: skip
+    (least, low), (name, high) = most.row(0), most.row(-1)
+    spread = f"{high:.0f} % of the kernel's periods in {name}"
+    if most.height > 1:
+        spread = f"{low:.0f} % of the kernel's periods in {least} to {high:.0f} % in {name}"
+    return [
+        f"A quota of CPU time stopped the server that reached it most often in {spread} (means of runs). A stopped "
+        "server continues at the beginning of the next period, so times of statements grow in steps of a period, and "
+        "samples of a machine's CPUs do not show how busy a node was."
+    ]
 
 
 def throttling_warnings(held: pl.DataFrame) -> list[str]:

@@ -18,7 +18,11 @@ from citus_analysis.bottleneck.machine_work import (
     place_text,
     shared_machines,
 )
+from citus_analysis.bottleneck.study import study_bottleneck
+from citus_analysis.report.bottleneck.bottleneck_text import demand_sentences
+from citus_analysis.report.resources_text import foreign_sentences
 from citus_analysis.runs.run_status import with_doubts
+from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, load_bounds, resource_demands
 from citus_analysis.schema import TABLES
 
 BEGIN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
@@ -192,3 +196,61 @@ def test_doubts_change_the_status_of_a_run_and_are_taken_back() -> None:
     assert doubted.filter(run_id="any/3")["status_reason"].item() == "other work on the machine for 20 s"
     quiet = with_doubts(doubted, doubts.clear())
     assert quiet.equals(tables["runs"])
+
+
+def test_sentences_name_the_runs_the_seconds_and_the_amount_or_that_there_was_none() -> None:
+    (quiet,) = foreign_sentences(foreign_work_of(_study(0)))
+    assert quiet == "No machine did other work that shows in its CPU time (20 runs compared)."
+    (found,) = foreign_sentences(foreign_work_of(_study(0, {("any", 2): (10, 25, 45.0)})))
+    assert found.startswith("A machine did work that is not the run's own in 1 of 20 runs, for 15 s between")
+    assert found.endswith("of its CPU time (any). This run is doubtful and enters no mean unless allowed.")
+    (blind,) = foreign_sentences(foreign_work_of(_study(0, iterations=2, set_ups=("any",))))
+    assert blind.startswith("Whether a machine did other work is not known of 2 runs, which have fewer than three")
+
+
+def test_demands_are_refused_where_only_the_machine_of_several_nodes_was_measured() -> None:
+    tables = _study(1, {("any", 2): (10, 25, 45.0)})
+    doubts = foreign_work_of(tables).doubtful.select(
+        "resource", "run_id", foreign_share_percent="share_percent", foreign_work=pl.lit("for 15 s")
+    )
+    runs = tables["runs"].with_columns(throughput_ops_s=pl.lit(500.0), operations_done=pl.lit(15_000, pl.Int64))
+    source = {name: table.empty() for name, table in TABLES.items()} | tables | {"runs": with_doubts(runs, doubts)}
+    dataset = _Source(source)
+    study = study_bottleneck(dataset)
+    assert study.n == 19
+    assert study.warnings[0].startswith("1 run was made while the machine did other work")
+    busy = study.matrix.filter(pl.col("metric") == "busy", pl.col("value").is_not_null())
+    assert busy["node"].unique().to_list() == ["machine of nodes 0 to 4"]
+    demands = resource_demands(dataset, study)
+    assert "CPU time" not in demands["demand"]
+    assert load_bounds(demands).is_empty()
+    assert "are not known" in demand_sentences(first_to_saturate(demands))[0]
+
+
+def test_demands_of_nodes_are_those_of_their_control_groups() -> None:
+    tables = _study(1, iterations=1, set_ups=("any",))
+    begin = tables["runs"]["start_time"][0]
+    rows = [
+        {"resource": "any", "run_id": "any/1", "iteration": 1, "source_id": "t", "node": "0", "since_boot": False,
+         "sample": i, "sample_time": begin + timedelta(seconds=i + 1), "used_percent": share,
+         "control_group": f"/sys/fs/cgroup/demo/node{node}/cpu.stat"}
+        for i in range(SECONDS)
+        for node, share in ((1, 10.0), (2, 40.0))
+    ]  # fmt: skip
+    tables["throttle_samples"] = _conform("throttle_samples", rows)
+    tables["runs"] = tables["runs"].with_columns(throughput_ops_s=pl.lit(500.0))
+    dataset = _Source({name: table.empty() for name, table in TABLES.items()} | tables)
+    demands = resource_demands(dataset, study_bottleneck(dataset)).filter(demand="CPU time")
+    # 10 and 40 % of one CPU at 500 operations/s; a node may use both cores of the machine.
+    expected = [("1", pytest.approx(200.0), pytest.approx(10_000)), ("2", pytest.approx(800.0), pytest.approx(2_500))]
+    assert demands.select("node", "per_operation", "bound_ops_s").rows() == expected
+
+
+class _Source:
+    """Tables by name, as a dataset gives them."""
+
+    def __init__(self, tables: dict[str, pl.DataFrame]) -> None:
+        self.tables = tables
+
+    def table(self, name: str) -> pl.DataFrame:
+        return self.tables[name]

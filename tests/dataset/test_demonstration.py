@@ -38,10 +38,24 @@ def test_the_recordings_stay_small() -> None:
 
 
 def test_every_configuration_is_verified_in_every_block(demonstration: Dataset, in_blocks: pl.DataFrame) -> None:
-    assert demonstration.runs()["status"].cast(pl.String).unique().to_list() == ["ok"]
+    assert in_blocks["status"].cast(pl.String).unique().to_list() == ["ok"]
     blocks = in_blocks.group_by("resource").agg(pl.col("iteration").sort())
     assert set(map(tuple, blocks["iteration"])) == {tuple(range(1, BLOCKS + 1))}
     assert in_blocks.filter(pl.col("runtime_ms") < 25_000).is_empty()
+
+
+def test_runs_during_other_work_on_the_machine_are_doubtful(demonstration: Dataset) -> None:
+    """The user CPU time was 56 to 58 % of two CPUs from 00:11 to 00:14, and 12 % in all other runs of the kind."""
+    runs = demonstration.runs().filter(pl.col("status") != "ok").sort("start_time")
+    intensity, checkpoints = "citus-intensity-w4-t32-load-r{}", "citus-checkpoints-w4-t32-load"
+    expected = [
+        (intensity.format(records), i) for records, i in ((32000, 1), (16000, 1), (8000, 2), (32000, 2), (16000, 2))
+    ]
+    assert runs.select("resource", "iteration").rows() == [*expected, (checkpoints, 1)]
+    assert set(runs["status"].cast(pl.String)) == {"doubtful"}
+    reasons = runs["status_reason"].to_list()
+    assert reasons[0].startswith("other work on the machine from 00:11:17 to 00:11:31 UTC (14 of 40 s): 42 %")
+    assert "from 00:13:48 to 00:14:09 and from 00:14:38 to 00:14:46 UTC (29 of 74 s): 44 %" in reasons[-1]
 
 
 def test_blocks_follow_one_another(in_blocks: pl.DataFrame) -> None:
@@ -123,8 +137,8 @@ def test_few_runs_are_doubtful(demonstration: Dataset) -> None:
 
 
 def test_loads_of_several_sizes_are_compared(demonstration: Dataset) -> None:
-    """Table 4.2 of the thesis; two runs of each load do not show more than that the largest is not slower."""
-    found = intensity_table(select_runs(demonstration), demonstration, skip_first=1)
+    """Table 4.2 of the thesis; but for one run, the machine did other work meanwhile."""
+    found = intensity_table(select_runs(demonstration, allow="doubtful"), demonstration, skip_first=1)
     assert found["records"].to_list() == [8000, 16000, 32000]
     throughputs = [float(cell.split()[0].replace(",", "")) for cell in found["throughput_ops_s"]]
     assert throughputs[-1] == max(throughputs)
@@ -132,7 +146,7 @@ def test_loads_of_several_sizes_are_compared(demonstration: Dataset) -> None:
 
 def test_the_run_over_time_zooms_on_a_checkpoint(demonstration: Dataset) -> None:
     """Figure 5.7 of the thesis."""
-    detail = study_resources(demonstration).detail
+    detail = study_resources(demonstration, allow="doubtful").detail
     assert detail is not None
     assert detail.resource == "citus-checkpoints-w4-t32-load"
     assert detail.around is not None

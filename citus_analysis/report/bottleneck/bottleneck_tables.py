@@ -30,7 +30,7 @@ def configuration_columns(rows: pl.DataFrame) -> list[str]:
 
 
 def shown_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """The first limits for readers: of those that most configurations share with high confidence, one row.
+    """The first limits for readers: of those that most configurations share for sure, the one with the most runs.
 
     Args:
         verdicts: a row per configuration, with `first_limit` and `confidence`.
@@ -44,7 +44,9 @@ def shown_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
     alike = (pl.col("first_limit") == usual) & (pl.col("confidence") == "high")
     if verdicts.filter(alike).height < _MANY_ALIKE:
         return verdicts
-    return pl.concat([verdicts.filter(alike).head(1), verdicts.filter(~alike)])
+    own = verdicts.filter(alike)
+    best = own.sort("runs", descending=True, maintain_order=True) if "runs" in own.columns else own
+    return pl.concat([best.head(1), verdicts.filter(~alike)])
 
 
 def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:

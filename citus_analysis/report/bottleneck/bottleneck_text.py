@@ -43,10 +43,12 @@ _GENERATOR: Final = "load generator"
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
     """The number of configurations by first limit, then a sentence for at most `most` of them, the surest first.
 
-    If there are more configurations, one of each limit is described; the table has the others.
+    If there are more configurations, one of each limit is described, of those with the most runs; the table has the
+    others.
     """
     head = _counted_limits(Counter(one.limit for one in study.verdicts))
-    certain = sorted(study.verdicts, key=lambda one: ("high", "medium", "low", "none").index(one.confidence))
+    ranks = ("high", "medium", "low", "none")
+    certain = sorted(study.verdicts, key=lambda one: (ranks.index(one.confidence), -one.n))
     if len(certain) > most:
         certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
     return [head, generator_sentence(study), *(_sentence(one, study.verdicts) for one in certain[:most])]
