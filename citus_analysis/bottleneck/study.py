@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
@@ -60,6 +60,9 @@ _STATEMENTS: Final = (
 )
 #: Of `log_events`, for the records of autovacuum.
 _AUTOVACUUM: Final = ("resource", "iteration", "node", "log_time", "kind", "message")
+
+
+_DURING_OTHER_WORK: Final = "all of this was measured while the machine did other work"
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,8 +151,7 @@ def study_bottleneck(
     limits = Thresholds.of(thresholds)
     runs, doubted = undisturbed(configured_runs(dataset, resources), allow)
     if runs.is_empty():
-        way_out = "allow doubtful ones" if doubted else "ingest the files of a load generator"
-        raise InsufficientDataError(f"there is no run{' that is not doubtful' if doubted else ''}", way_out=way_out)
+        raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
     tables = _tables(dataset, resources)
     sessions = client_sessions(tables["activity_samples"], runs)
     errors, autovacuum = _logged(dataset, runs)
@@ -198,22 +200,23 @@ def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
 
 
 def undisturbed(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
-    """Runs without doubtful ones, and words on those that are left out.
+    """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
 
     Args:
         runs: result of :func:`configured_runs`.
         allow: `doubtful` to keep all.
     """
-    kept = runs.filter(pl.col("status") != "doubtful")
-    number = runs.height - kept.height
+    doubtful = pl.col("status") == "doubtful"
+    number = runs.filter(doubtful).height
     if not number or "doubtful" in allowed_statuses(allow):
         return runs, []
-    lost = runs.select(CONFIGURATION).n_unique() - kept.select(CONFIGURATION).n_unique()
-    them = f", and with {'it' if number == 1 else 'them'} {counted(lost, 'configuration')} without other runs"
+    kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
+    only = kept.filter(doubtful).select(CONFIGURATION).n_unique()
+    them = f", except for those of {counted(only, 'configuration')} without other runs, whose evidence says so"
     was, is_ = ("was", "is") if number == 1 else ("were", "are")
     return kept, [
         f"{counted(number, 'run')} {was} made while the machine did other work (the resources page has the seconds) "
-        f"and {is_} left out{them if lost else ''}."
+        f"and {is_} left out{them if only else ''}."
     ]
 
 
@@ -317,7 +320,10 @@ def _verdicts(
         split = next((one for known, one in splits if known == configuration), None)
         shares = program_shares(loads.get(key, programs.clear()))
         facts = _facts(values.get(key, matrix.clear()), group, split, shares)
-        verdicts.append(judge(facts, limits, configuration, group.height))
+        verdict = judge(facts, limits, configuration, group.height)
+        if (group["status"] == "doubtful").all():
+            verdict = replace(verdict, evidence=(*verdict.evidence, _DURING_OTHER_WORK))
+        verdicts.append(verdict)
     return verdicts
 
 

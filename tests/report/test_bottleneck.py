@@ -88,7 +88,7 @@ def test_without_traces_nothing_is_predicted(limited: Dataset) -> None:
 
 def test_figures_show_what_was_measured(study: BottleneckStudy) -> None:
     heat = plot_percentages(study.matrix).data[0]
-    assert len(heat.x) == 8
+    assert len(heat.y) == 8
     assert max(value for row in heat.z for value in row if value == value) == pytest.approx(100, abs=1)
     names = {trace.name for trace in plot_waits(study.waits).data}
     assert {"parent: waits for workers", "parent: Lock: relation"} <= names
