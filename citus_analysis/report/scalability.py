@@ -135,7 +135,7 @@ class ScalingPanels:
     def relative(self) -> pl.DataFrame:
         """Per operation, series and value: speedup, efficiency and psi with their intervals, and the verdict.
 
-        Intervals of speedup and efficiency are simultaneous over all comparisons of an operation, as the verdicts are.
+        Intervals of speedup and efficiency are those of the comparisons, which decide the verdicts.
         """
         numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
         schema = {**_PLACE, self.axis: pl.Int32(), **numbers, **_DECISION, "n": pl.Int64()}

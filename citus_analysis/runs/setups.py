@@ -28,6 +28,8 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.defaults import UNTIL_TIME_IS_UP
+
 #: Columns of the measured system. They may change along with a compared column: each system has its own settings.
 SYSTEM: Final = ("system", "family", "settings", "cpu_per_node", "workers")
 #: Columns of the load. Runs that differ in them are compared only on request.
@@ -252,7 +254,11 @@ def setting_text(column: str, value: object) -> str:
     Example:
         >>> setting_text("family", ""), setting_text("settings", ""), setting_text("threads", 16)
         ('usual set-up', 'usual', '16')
+        >>> setting_text("operations", 1_000_000_000)
+        'as many as time allows'
     """
+    if column == "operations" and str(value).isdecimal() and int(str(value)) >= UNTIL_TIME_IS_UP:
+        return "as many as time allows"
     return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
 
 

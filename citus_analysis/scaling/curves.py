@@ -26,8 +26,8 @@ class ScalingCurve(Shown):
     Attributes:
         x: name of the size (`workers`, `threads` ...).
         stratum: the values that the runs have in common.
-        points: throughput, speedup, efficiency and psi per size. Intervals of speedup and efficiency are simultaneous
-            over all comparisons of the operation; those of throughput and psi are not.
+        points: throughput, speedup, efficiency and psi per size. Intervals of speedup and efficiency are those of the
+            comparisons; those of throughput and psi hold alone.
         fits: fitted models; None if there are too few sizes for any.
         comparisons: each size against the base, as in `compare_runs`; adjusted by Holm's procedure over all curves of
             the same operation.

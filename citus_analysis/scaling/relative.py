@@ -135,7 +135,7 @@ def _ratio(groups: Mapping[float, Floats], size: float, base: float, level: floa
 
 
 def beside(points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base: float) -> tuple[ScalePoint, ...]:
-    """Points whose speedup and efficiency have the simultaneous intervals of comparisons.
+    """Points whose speedup and efficiency have the intervals of comparisons.
 
     Args:
         points: points of one curve.
