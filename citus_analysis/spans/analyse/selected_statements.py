@@ -4,7 +4,7 @@ A session begins with statements that make plans, sends some statements while it
 then sends most of them over connections and plans that exist. These are different populations: a mean over all of them
 describes none. :func:`select_statements` divides them once, and everything that a page says of statements (sentences,
 tables, figures, comparisons) takes its result, so that all of it describes the same rows. Runs of one family, size and
-number of threads whose loads differ (records, load generators, workload) are set-ups of their own there.
+number of threads whose loads or experiments differ are set-ups of their own there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SETUP: Final = (*_RUN, "family", "workers", "threads")
 #: Columns of runs of which statements with different values are not pooled.
 _NOT_POOLED: Final = (
     *("system", "settings", "cpu_per_node", "phase", "workload", "query_mode", "limit", "arrivals"),
-    *("records", "scale_factor", "operations", "drivers"),
+    *("records", "scale_factor", "operations", "drivers", "experiment"),
 )
 #: Where fewer of a configuration's statements have their connections already, opening one is its steady state
 #: (`citus.max_cached_conns_per_worker = 0`, a client that connects for each statement).
@@ -195,12 +195,17 @@ def _named_loads(loads: pl.DataFrame) -> pl.DataFrame:
     if "operations" in loads.columns:
         # A load that inserts each of its records once is named by their number.
         repeats = (pl.col("operations") == pl.col("records")) if "records" in loads.columns else pl.lit(value=False)
-        named = (pl.col("operations") < UNTIL_TIME_IS_UP) & ~repeats.fill_null(value=False)
-        limited = pl.when(named).then("operations")
+        says = (pl.col("operations") < UNTIL_TIME_IS_UP) & ~repeats.fill_null(value=False)
+        limited = pl.when(says).then("operations")
         shown = loads.with_columns(operations=limited)
-    names = series_names(shown).to_list()
+    named = [name for name in loads.columns if name not in ("_runs", "experiment", "phase")]
+    differ = any(loads[name].n_unique() > 1 for name in named)
+    names = series_names(shown.select(named)).to_list() if differ else [""] * loads.height
+    if "experiment" in loads.columns and len(set(names)) < len(names):
+        of = [f"experiment {name}" if name else "" for name in loads["experiment"]]
+        names = [", ".join(filter(None, pair)) for pair in zip(names, of, strict=True)]
     if "phase" in loads.columns and loads["phase"].n_unique() > 1:
-        names = [f"phase {phase}, {name}" for phase, name in zip(loads["phase"], names, strict=True)]
+        names = [", ".join(filter(None, (f"phase {p}", n))) for p, n in zip(loads["phase"], names, strict=True)]
     # Loads that words do not tell apart have numbers: they are different runs all the same.
     unique = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, start=1)]
     return loads.drop("_runs").with_columns(_load=pl.Series(["", *unique[1:]]))
