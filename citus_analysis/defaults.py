@@ -66,7 +66,7 @@ ASSURANCE: Final[float] = 0.8
 POWER: Final[float] = 0.8
 #: Level of the test for a change in a sequence of runs. The test is repeated with every added run, so the level is far
 #: below 1 - LEVEL.
-CHANGE_ALPHA: Final[float] = 0.002
+CHANGE_ALPHA: Final[float] = 0.003
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
 #: Metric of a run that is compared.

@@ -68,7 +68,7 @@ figure_of.register(BottleneckStudy, lambda result: plot_percentages(result.matri
 figure_of.register(WhatIf, lambda result: plot_throughput_curves(throughput_curves(result)))
 figure_of.register(
     TrackedSeries,
-    lambda result: plot_track(result.runs, metric=result.metric, places=result.found.places, title=result.name),
+    lambda result: plot_track(result.runs, metric=result.metric, points=result.found.points, title=result.name),
 )
 figure_of.register(
     Explanation, lambda result: plot_account(cause_rows(result), title=f"{result.other} against {result.base}")

@@ -14,6 +14,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, groups, new_figure, style_of, text
+from citus_analysis.stats.series.change_points import ChangePoint
 from citus_analysis.units import label
 
 #: Characters of a statement above its bar; the hover text has more.
@@ -117,13 +118,13 @@ def _wrapped(name: str) -> str:
 _MOST_NAMED = 8
 
 
-def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (), title: str = "") -> go.Figure:
-    """A metric run by run, the mean of each part without a change as a line, and the changes as vertical lines.
+def plot_track(runs: Frame, *, metric: str = METRIC, points: Sequence[ChangePoint] = (), title: str = "") -> go.Figure:
+    """A metric run by run, its level as a line, its changes as vertical lines with intervals, and its outliers.
 
     Args:
-        runs: columns `place`, `dataset`, `value`, `level`.
+        runs: columns `place`, `dataset`, `value`, `level`; values of a column `outlier` that are true are marked.
         metric: name of the quantity; its suffix gives the unit.
-        places: the first run after each change.
+        points: the changes; a gradual one is drawn as an area from its begin to its end.
         title: title of the figure.
     """
     frame = with_columns_of(runs, "runs", "place", "dataset", "value", "level").sort("place")
@@ -137,7 +138,14 @@ def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (),
     x, y = (frame["place"] + 1).to_list(), frame["level"].to_list()
     line = {"color": COLOURS[0], "width": 1.5, "shape": "hvh"}
     figure.add_scatter(x=x, y=y, name="level", mode="lines", line=line, hoverinfo="skip")
-    for place in places:
-        figure.add_vline(x=place + 0.5, line={"color": GREY, "dash": "dash", "width": 1.5})
+    if "outlier" in frame.columns and (far := frame.filter("outlier")).height:
+        marker = {"color": "rgba(0,0,0,0)", "size": 14, "line": {"color": GREY, "width": 1.5}}
+        x, y = (far["place"] + 1).to_list(), far["value"].to_list()
+        figure.add_scatter(x=x, y=y, name="outlier", mode="markers", marker=marker, hoverinfo="skip")
+    for point in points:
+        figure.add_vline(x=point.index + 0.5, line={"color": GREY, "dash": "dash", "width": 1.5})
+        low, high = (point.index, point.end) if point.gradual else point.between
+        if low < high:
+            figure.add_vrect(x0=low + 0.5, x1=high + 0.5, fillcolor=GREY, opacity=0.15, line_width=0)
     figure.update_xaxes(title_text="run, in the order of time")
     return figure.update_yaxes(title_text=label(metric), rangemode="tozero")

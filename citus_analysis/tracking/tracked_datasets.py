@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,20 +14,22 @@ from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.setting_changes import change_words, setting_changes
 from citus_analysis.runs.setups import LOAD
-from citus_analysis.stats import compare, find_changes
+from citus_analysis.stats import find_changes
+from citus_analysis.stats.compare.verdicts import direction_of
 from citus_analysis.stats.run_means import runs_with_metric
-from citus_analysis.stats.series.change_points import ChangePoints
-from citus_analysis.stats.series.newest_runs import newest_shift
+from citus_analysis.stats.series.change_points import follow_changes, newest_shift
 from citus_analysis.tracking.run_measures import MEASURES, with_measures
-from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
+from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedRun, TrackedSeries
 
 #: Columns that identify a series. Settings and shares of a CPU are not among them, so that their changes are found.
 _SERIES: Final = ("system", "family", "workers", *LOAD)
-#: By simulation (docs/ci.md): with fewer runs after it, even a large change is seen in less than three of four cases.
+#: By simulation (docs/ci.md).
 _NEWEST: Final = (
-    "a change is found after about twelve further runs, and in the two newest runs only if it is large compared with "
-    "the spread: judge the newest runs by `gate`"
+    "a change is found after five further runs at the earliest, later if it is small or few runs precede it: judge the "
+    "newest runs by `gate`"
 )
+#: Descriptions of a system that state its commit.
+_COMMIT: Final = r"(?i)(?:^|[._])(?:git_)?(?:commit|revision|sha)(?:_id|_hash)?$"
 #: Distance in runs within which two changes belong together.
 _NEAR: Final = 2
 _RUN: Final = ("dataset", "resource", "run_id", "start_time")
@@ -42,12 +43,16 @@ def track(
     only: Mapping[str, object] | None = None,
     alpha: float = CHANGE_ALPHA,
     allow: str | Collection[str] = (),
+    since: str | datetime | None = None,
 ) -> Track:
     """Find changes of metrics over runs of several datasets, and other changes near them.
 
     Runs are ordered by their begin (by their dataset if that is not known), with one series per metric and
     configuration; settings may change within a series. :func:`citus_analysis.stats.find_changes` decides. A setting, a
     version, the CPU time per operation or the balance is listed with a change if it changed within two runs of it.
+
+    Each change is new, confirmed, revised or withdrawn, compared with what was found at earlier looks: one look after
+    each dataset and after each day on which runs began.
 
     Args:
         datasets: datasets in the order of time; the keys of a mapping, or else their folders, name them.
@@ -56,13 +61,15 @@ def track(
         only: column -> value; only runs with this value.
         alpha: probability of a false alarm in one series.
         allow: `degraded` to track degraded runs as well; a warning gives their number.
+        since: a dataset's name or a time; the verdict is about changes that were first reported from it on.
 
     Raises:
-        UsageError: no dataset, or another status is to be allowed.
+        UsageError: no dataset, another status is to be allowed, or `since` is neither a dataset nor a time.
         UnknownNameError: no such metric or column.
         InsufficientDataError: no run has a metric.
     """
     sources = _named(datasets)
+    first = _begin(since, sources)
     names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
     settings = pl.concat(
         [as_polars(source.table("settings")).with_columns(dataset=pl.lit(name)) for name, source in sources.items()],
@@ -81,7 +88,38 @@ def track(
         notes.append(f"{short} series too short to see a change")
     if judged:
         notes.append(_NEWEST)
-    return Track(tuple(series), tuple(sources), tuple(names), alpha, tuple(dict.fromkeys(notes)))
+    verdict = _verdict(series, first) if first is not None else ""
+    asked = "" if since is None else str(since)
+    return Track(tuple(series), tuple(sources), tuple(names), alpha, asked, verdict, tuple(dict.fromkeys(notes)))
+
+
+def _begin(since: str | datetime | None, sources: Mapping[str, TableSource]) -> list[str] | datetime | None:
+    """The datasets from a named one on, or a time."""
+    if isinstance(since, str):
+        if since in sources:
+            return list(sources)[list(sources).index(since) :]
+        try:
+            since = datetime.fromisoformat(since)
+        except ValueError:
+            way_out = f"name one of {', '.join(sources)}, or write a time as 2026-01-31"
+            raise UsageError(f"{since} is neither a dataset nor a time", way_out=way_out) from None
+    return since.replace(tzinfo=since.tzinfo or UTC) if since else None
+
+
+def _verdict(series: Sequence[TrackedSeries], since: list[str] | datetime) -> str:
+    """Whether a change for the worse was first reported from a dataset or time on."""
+    undecided = False
+    for one in series:
+        later = pl.col("dataset").is_in(since) if isinstance(since, list) else pl.col("start_time") >= since
+        known = isinstance(since, list) or "start_time" in one.runs.columns
+        before = one.runs.filter(~later.fill_null(value=False)).height if known else one.runs.height
+        if before == one.runs.height:
+            continue
+        if any(change.worse and change.alarm.seen_after > before for change in one.standing):
+            return "worse"
+        hint = one.newest is not None and one.newest.lower is one.higher_is_better
+        undecided = undecided or hint or not one.found.judged
+    return "undecided" if undecided else "not worse"
 
 
 def _named(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[str, TableSource]:
@@ -137,47 +175,56 @@ def _tracked(
     kept = runs.with_columns(value=pl.col(metric).cast(pl.Float64)).with_row_index("place")
     shown = kept.select("place", *(name for name in _RUN if name in kept.columns), "value", *MEASURES)
     values = shown["value"].to_numpy()
-    found = find_changes(values, alpha)
-    levels = [float(values[slice(*part)].mean()) for part in found.segments() for _ in range(*part)]
-    shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
-    changes = tuple(_changes(metric, shown, settings, found, alpha))
-    newest = newest_shift(values[found.segments()[-1][0] :])
-    return TrackedSeries(metric, stratum, shown, found, changes, newest)
-
-
-def _changes(
-    metric: str, runs: pl.DataFrame, settings: pl.DataFrame, found: ChangePoints, alpha: float
-) -> Iterator[TrackedChange]:
-    values = runs["value"].to_numpy()
-    compared = partial(compare, label_a="after", label_b="before", metric=metric)
-    for point, (before, after) in zip(found.points, pairwise(found.segments()), strict=True):
-        run = runs.row(point.index, named=True)
-        yield TrackedChange(
-            place=point.index,
-            dataset=str(run["dataset"]),
-            resource=str(run.get("resource")),
-            run_id=str(run.get("run_id")),
-            start_time=run.get("start_time"),
-            p_value=point.p_value,
-            comparison=compared(values[slice(*after)], values[slice(*before)]),
-            moved=tuple(_moved(runs, settings, alpha, point.index)),
+    followed = follow_changes(values, _looks(shown), alpha)
+    found = followed.found
+    shown = shown.with_columns(
+        pl.Series("level", found.levels, dtype=pl.Float64), outlier=pl.col("place").is_in(found.outliers)
+    )
+    changes = tuple(
+        TrackedChange(
+            alarm=alarm,
+            last_before=_run(shown, settings, alarm.place - 1),
+            first_after=_run(shown, settings, alarm.place),
+            higher_is_better=direction_of(metric),
+            moved=tuple(_moved(shown, settings, alpha, alarm.place)),
         )
+        for alarm in followed.alarms
+    )
+    newest = newest_shift(values[max((point.end for point in found.points), default=0) :])
+    return TrackedSeries(metric, stratum, shown, found, changes, newest, direction_of(metric))
+
+
+def _looks(runs: pl.DataFrame) -> list[int]:
+    """Numbers of runs after which a dataset or a day ends."""
+    ends = pl.col("dataset") != pl.col("dataset").shift(-1)
+    if "start_time" in runs.columns:
+        day = pl.col("start_time").dt.date()
+        ends |= (day != day.shift(-1)).fill_null(value=False)
+    return (runs.filter(ends.fill_null(value=False))["place"] + 1).to_list()
+
+
+def _run(runs: pl.DataFrame, settings: pl.DataFrame, place: int) -> TrackedRun:
+    run = runs.row(max(place, 0), named=True)
+    system = {name: str(run.get(name)) for name in ("dataset", "resource")}
+    stated = (
+        settings.filter(**system).filter(pl.col("name").str.contains(_COMMIT)) if not settings.is_empty() else settings
+    )
+    commit = " | ".join(stated["value"].drop_nulls().unique().sort().to_list())
+    return TrackedRun(**system, run_id=str(run.get("run_id")), start_time=run.get("start_time"), commit=commit)
 
 
 def _moved(runs: pl.DataFrame, settings: pl.DataFrame, alpha: float, place: int) -> Iterator[str]:
     """The changes within two runs of a place other than those of the metric, in words."""
-    rows = runs.to_dicts()
-    for number in range(max(1, place - _NEAR), min(len(rows) - 1, place + _NEAR) + 1):
-        systems = [{name: row[name] for name in ("dataset", "resource")} for row in rows[number - 1 : number + 1]]
+    for number in range(max(1, place - _NEAR), min(runs.height - 1, place + _NEAR) + 1):
+        pair = runs.select("dataset", "resource")[number - 1 : number + 1].to_dicts()
+        systems = [{name: row[name] for name in ("dataset", "resource")} for row in pair]
         if systems[0] != systems[1]:
             words = change_words(setting_changes(*(settings.filter(**system) for system in systems)))
             if words:
                 yield f"{words} (run {number + 1})"
     for column, words in MEASURES.items():
         known = runs.drop_nulls(column)
-        values, places = known[column].to_numpy(), known["place"].to_list()
-        found = find_changes(values, alpha)
-        for index, (before, after) in zip(found.places, pairwise(found.segments()), strict=True):
-            if abs(places[index] - place) <= _NEAR:
-                was, now = (float(values[slice(*part)].mean()) for part in (before, after))
-                yield f"{words} {(now / was - 1) * 100:+.1f} % (run {places[index] + 1})"
+        places = known["place"].to_list()
+        for point in find_changes(known[column].to_numpy(), alpha).points:
+            if abs(places[point.index] - place) <= _NEAR:
+                yield f"{words} {(point.ratio.estimate - 1) * 100:+.1f} % (run {places[point.index] + 1})"

@@ -126,7 +126,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     },
     "plot_variance": {"variance": (plot_variance, lambda: LIMITS)},
     "plot_throughput_curves": {"curves": (plot_throughput_curves, lambda: CURVES)},
-    "plot_track": {"runs": (lambda t: plot_track(t, places=[1]), lambda: TRACKED)},
+    "plot_track": {"runs": (lambda t: plot_track(t), lambda: TRACKED)},
     "plot_account": {"causes": (plot_account, lambda: CAUSES)},
     "plot_bars": {"bars": (plot_bars, lambda: BARS)},
     "plot_nodes": {

@@ -75,10 +75,28 @@ def changed() -> Track:
 
 def test_the_change_is_at_the_first_run_of_the_night(changed: Track) -> None:
     ((series, change),) = changed.changes
-    assert (series.found.n, change.place, change.dataset, change.run_id) == (42, 28, "night 3", "w2/3-0")
-    assert change.ratio.estimate == pytest.approx(0.9, abs=0.01)
-    assert not change.better
+    assert (series.found.n, change.place) == (42, 28)
+    assert (change.last_before.dataset, change.last_before.run_id) == ("night 2", "w2/2-13")
+    assert (change.first_after.dataset, change.first_after.run_id) == ("night 3", "w2/3-0")
+    assert change.ratio is not None
+    assert change.ratio.low < 0.9 < change.ratio.high
+    assert change.worse
+    assert change.alarm.state == "new"
     assert series.runs["level"].n_unique() == 2
+
+
+def test_a_change_is_confirmed_by_a_later_night_and_judged_since_any() -> None:
+    levels = {"1": 100.0, "2": 100.0, "3": 90.0, "4": 90.0}
+    nights = {name: night(int(name), level, {**OLD, "git_commit": f"c{name}"}) for name, level in levels.items()}
+    found = track(nights, since="3")
+    ((_, change),) = found.changes
+    assert (change.alarm.state, change.alarm.seen_after) == ("confirmed", 42)
+    assert (change.last_before.commit, change.first_after.commit) == ("c2", "c3")
+    assert (found.verdict, found.exit_code) == ("worse", 1)
+    assert track(nights, since="2026-01-05").exit_code == 0  # reported the night before
+    assert track({"1": nights["1"], "2": night(2, 100.0, OLD)}, since="2").exit_code == 0
+    with pytest.raises(UsageError, match="neither a dataset nor a time"):
+        track(nights, since="last week")
 
 
 def test_what_moved_there_is_named(changed: Track) -> None:
@@ -124,7 +142,7 @@ def test_frames_and_json_hold_the_same(changed: Track) -> None:
 def test_sentences_name_the_change_and_its_company(changed: Track) -> None:
     sentences = track_sentences(changed)
     assert 3 <= len(sentences) <= 6
-    assert "for the worse; also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
+    assert "(worse); also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
 
 
 def test_wrong_calls_are_refused() -> None:

@@ -36,6 +36,11 @@ from citus_analysis.texts.printable import printable
     type=SHARE,
     help="Probability of a false alarm in a series without changes.",
 )
+@click.option(
+    "--since",
+    metavar="DIR|TIME",
+    help="Exit code as of `gate` for changes that were first reported from this dataset or time on.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
 @AS_JSON
 def command(
@@ -45,13 +50,15 @@ def command(
     only: tuple[str, ...],
     allow: tuple[str, ...],
     alpha: float,
+    since: str | None,
     out: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Find where metrics changed over the runs of several datasets, and other changes near them.
 
-    Runs are ordered by their begin; each metric and configuration is a series. Settings, versions, CPU time per
-    operation and balance that changed within two runs of a change are listed with it.
+    Runs are ordered by their begin; each metric and configuration is a series. Each change has its size and place with
+    intervals, and is new, confirmed, revised or withdrawn compared with earlier looks, one after each dataset and day.
+    Settings, versions, CPU time per operation and balance that changed within two runs of a change are listed with it.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.tracking import track
@@ -59,7 +66,8 @@ def command(
 
     datasets = [open_dataset(dataset_of(folder)) for folder in folders]
     columns, values = column_names(pool), column_values(only)
-    found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow)
+    begin = Path(since).name if since and since in map(str, folders) else since
+    found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow, since=begin)
     print_result(found.to_dict() if as_json else format_track(found))
     if out is not None:
         parameters = {
@@ -69,8 +77,10 @@ def command(
             "only": ",".join(only),
             "allow": ",".join(allow),
             "alpha": alpha,
+            "since": begin or "",
         }
         from citus_analysis.report import render_report
 
         page = render_report("track", folders[-1], out, parameters).html
         click.echo(printable(str(page)), err=as_json)
+    return found.exit_code

@@ -10,7 +10,6 @@ import polars as pl
 from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.plots.server_figures import plot_track
-from citus_analysis.report.sentence_parts import interval_cells
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import p_text
 from citus_analysis.texts.urls import place_of, resolved_place
@@ -63,34 +62,59 @@ def track_sentences(found: Track) -> list[str]:
     sentences = [_sentence(*pair) for pair in latest[:_NAMED]]
     if more := len(latest) - len(sentences):
         sentences.append(f"{counted(more, 'change')} more {'is' if more == 1 else 'are'} in the table.")
+    sentences += [
+        f"{series.name}: the change at run {change.place + 1} was {change.alarm.sentence()}."
+        for series, change in found.withdrawn[:1]
+    ]
+    if more := len(found.withdrawn) - 1 if found.withdrawn else 0:
+        sentences.append(f"{counted(more, 'withdrawn change')} more {'is' if more == 1 else 'are'} in the table.")
     if not latest:
-        sentences = ["No series changed its level."] if judged else ["The series are too short to show a change."]
+        sentences = (
+            [*sentences, "No series changed its level."] if judged else ["The series are too short to show a change."]
+        )
     sentences += [f"{series.name}: {shift.sentence()}." for series, shift in found.newest[: _NAMED - 1]]
     chance = f"A series of independent runs without a change raises a false alarm in {found.alpha * 100:g} % of cases."
     return [first, *sentences, chance]
 
 
 def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
-    size = f"{change.comparison.change_percent:+.1f} %, for the {'better' if change.better else 'worse'}"
-    where = f"from run {change.place + 1} on ({change.run_id} in {change.dataset})"
+    where = f"from run {change.place + 1} on ({change.first_after.words()})"
     moved = listed(change.moved, most=_NAMED)
     also = f"also changed there: {moved}" if change.moved else "no other change is known there"
-    return f"{series.name} changed {where}: {size}; {also}."
+    return f"{series.name} changed {where}: {change.size_words()}; {also}; {change.alarm.state}."
 
 
 def track_figures(found: Track) -> list[go.Figure]:
     """One figure for each series, those with changes first; at most twelve."""
     drawn = (one for one in found.series if one.found.n)
     ordered = sorted(drawn, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
-    return [plot_track(one.runs, metric=one.metric, places=one.found.places, title=one.name) for one in ordered]
+    return [plot_track(one.runs, metric=one.metric, points=one.found.points, title=one.name) for one in ordered]
 
 
 def changes_table(found: Track) -> pl.DataFrame:
-    """The changes for readers: series, run, size with its interval, p-value, other metrics that changed there."""
+    """The changes for readers: series, state, place and size with intervals, the runs beside it, what moved there."""
     table = found.changes_frame()
-    chances = pl.Series(map(p_text, table["p_value"]), dtype=pl.String)
-    named = table.with_columns(ratio=interval_cells(table, "ratio"), p=chances)
-    return named.select("series", "dataset", "run_id", "ratio", "p", "moved")
+    rows = [
+        {
+            "series": series.name,
+            "state": change.alarm.sentence(),
+            "run": _between(change),
+            "change": change.size_words(),
+            "last_run_before": change.last_before.words(),
+            "first_run_after": change.first_after.words(),
+            "p": p_text(change.point.p_value) if change.point else "",
+            "moved": "; ".join(change.moved),
+        }
+        for series in found.series
+        for change in series.changes
+    ]
+    return pl.DataFrame(rows) if rows else table.select("series", "state").clear()
+
+
+def _between(change: TrackedChange) -> str:
+    if change.point is None or change.point.between[0] == change.point.between[1]:
+        return str(change.place + 1)
+    return f"{change.place + 1} [{change.point.between[0] + 1}, {change.point.between[1] + 1}]"
 
 
 def series_table(found: Track) -> pl.DataFrame:
@@ -99,7 +123,7 @@ def series_table(found: Track) -> pl.DataFrame:
         {
             "series": one.name,
             "runs": one.found.n,
-            "changes": len(one.changes),
+            "changes": len(one.standing),
             "latest_level": one.runs["level"][-1],
             "p": p_text(one.found.p_value) if one.found.judged else "too few runs",
         }
