@@ -21,6 +21,7 @@ from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat
+from citus_analysis.formats.api.options import LOG_LINE_PREFIX
 from citus_analysis.formats.api.registry import best_format, format_versions
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.outputs.hints import hint_facts
@@ -92,9 +93,10 @@ def _recognised(
     hash_ = ""
     try:
         hash_ = content_hash(path) if hashed else ""
-        known = remembered.get((path.name, hash_))
+        prefix = LOG_LINE_PREFIX.value(file.stated_options)
+        known = remembered.get((path.name, hash_)) if prefix is None else None
         if known is None:
-            found = recognise_sources(Content(path), forced)
+            found = recognise_sources(Content(path), forced, prefix)
         else:
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
         stated = file.stated if forced is None else {**file.stated, "format": forced.name}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from citus_analysis.errors import FormatError
@@ -28,6 +29,7 @@ from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.transcripts import shell_begin, split_end
 from citus_analysis.formats.outputs.trial import pieces_of
 from citus_analysis.formats.recognition.last_times import time_of_last_line
+from citus_analysis.formats.serverlog.pglog import is_explained
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
 #: A format that is this sure of a text reads it as it is.
@@ -40,6 +42,9 @@ _TIMED: Final = re.compile(rb"[^\n]{0,40}?(?:" + STAMP_PATTERN.encode() + rb")")
 #: A cell of several lines in psql's aligned output: the rule below the heading, and lines that end with a plus.
 _CELL: Final = re.compile(rb"\A[^\n]*\n-{3,}\r?\n(?:[^\n]*\n){0,50}? [^\n]*\+\r?\n")
 _SERVER_LOG: Final = "pglog"
+#: What tail prints before the lines of each of several files.
+_HEADING: Final = re.compile(rb"(?m)^==> (\S[^\n]*) <==\r?\n")
+_SEVERAL: Final = 2
 #: Formats of these tables describe the system, not a run.
 _DESCRIBING: Final = frozenset({"settings", "nodes", "shards"})
 #: Formats of these tables read the output of load generators.
@@ -63,18 +68,21 @@ class Recognised:
     problem: str | None = None
 
 
-def recognise_sources(content: Content, forced: Format | None = None) -> list[Recognised]:
+def recognise_sources(
+    content: Content, forced: Format | None = None, log_line_prefix: str | None = None
+) -> list[Recognised]:
     """The sources in a file; at least one, without a format if none knows the text.
 
     Args:
         content: the file.
         forced: read all of them as this format; only their delivery is recognised.
+        log_line_prefix: the stated one: a text that it explains is a server's log, whatever its lines begin with.
 
     Raises:
         InputError: the file cannot be read.
     """
     delivery = Delivery(encoding=content.encoding)
-    text = _Text(content, forced)
+    text = _Text(content, forced, log_line_prefix)
     head = text.head(delivery)
     described = None if forced is None else best_format(content.path.name, head)[0]
     if described is not None and not _DESCRIBING.isdisjoint(described.tables):
@@ -99,6 +107,7 @@ class _Text:
 
     content: Content
     forced: Format | None
+    log_line_prefix: str | None = None
 
     def head(self, delivery: Delivery) -> bytes:
         return delivery.head(self.content, HEAD_BYTES) if delivery.is_undone else self.content.head
@@ -109,6 +118,8 @@ class _Text:
         if _CELL.match(text):
             # Padded and marked at the ends of its lines: not the text that was read.
             return None, 0.0
+        if self.log_line_prefix is not None and of is None and is_explained(text, self.log_line_prefix):
+            return format_named(_SERVER_LOG), _CERTAIN
         of, confidence = best_format(name, text) if of is None else (of, of.detect(name, text))
         if of is None or confidence < _CERTAIN:
             return of, confidence
@@ -166,6 +177,8 @@ class _Text:
     def outputs(self, of: Format | None, delivery: Delivery) -> list[Recognised]:
         """The sources in a text: one for each output of a tool, or the text as a whole."""
         whole = Recognised(of, delivery)
+        if of is not None and "log_events" in of.tables and (logs := self._headed_logs(of, delivery)):
+            return logs
         if of is not None and not of.openings:
             return [self._timed(replace(whole, delivery=self._without_shell(delivery)))]
         if self.forced is not None:
@@ -182,6 +195,42 @@ class _Text:
         return [
             self._timed(Recognised(format_named(one.format_name), _of_output(delivery, one, number, len(found))))
             for number, one in enumerate(found, 1)
+        ]
+
+    def _headed_logs(self, of: Format, delivery: Delivery) -> list[Recognised]:
+        """The logs in a text that tail printed, which puts the name of each file before its lines; none in others."""
+        if not _HEADING.match(self.head(delivery)):
+            return []
+        text = delivery.head(self.content, MOST_BYTES + 1)
+        found = list(_HEADING.finditer(text))
+        names = [one[1].decode("utf-8", "replace") for one in found]
+        if len(set(names)) < _SEVERAL:
+            return []
+        if len(text) > MOST_BYTES:
+            problem = "holds the logs of several files, and more than 64 MiB"
+            return [Recognised(of, delivery, problem=f"{problem} (give each file by itself)")]
+        stems = [PurePosixPath(name).stem for name in names]
+        # Names of folders distinguish files of the same name.
+        whole = len(set(stems)) < len(set(names))
+        nodes = [
+            "-".join(PurePosixPath(name).with_suffix("").parts[-2:]) if whole else PurePosixPath(name).stem
+            for name in names
+        ]
+        return [
+            self._timed(
+                replace(
+                    Recognised(of, delivery),
+                    delivery=replace(
+                        delivery,
+                        begin=one.start(),
+                        end=found[number].start() if number < len(found) else len(text),
+                        before=one.end() - one.start(),
+                        name=node if nodes.count(node) == 1 else f"{node}#{number}",
+                        node=node,
+                    ),
+                )
+            )
+            for number, (one, node) in enumerate(zip(found, nodes, strict=True), 1)
         ]
 
     def ordered_log(self, delivery: Delivery) -> Recognised | None:

@@ -47,6 +47,7 @@ from citus_analysis.formats.serverlog.pglog._detect import (
     best_prefix,
     explains,
     find_prefix,
+    is_explained,
     is_server_log,
     looks_like_log,
     may_be_log,
@@ -69,6 +70,7 @@ __all__ = [
     "PgLog",
     "compiled_scanner",
     "is_compiled",
+    "is_explained",
     "is_syslog",
     "whole_message",
 ]

@@ -116,6 +116,22 @@ def explains(head: bytes, prefix: Prefix) -> bool:
     return others - began <= max((1 - _MOSTLY) * len(lines), len(lines) > _FEW_LINES)
 
 
+def is_explained(head: bytes, stated: str) -> bool:
+    r"""Whether nearly all lines begin a record with a stated prefix or continue one.
+
+    Example:
+        >>> head = b"10.0.0.4 2026-05-01 10:00:00.123 UTC [104] LOG:  ready\n"
+        >>> is_explained(head, "%h %m [%p] "), is_explained(head, "%m [%p] ")
+        (True, False)
+    """
+    head = as_english(head)
+    return may_be_log(head) and any(
+        count_heads(valid_utf8(head), prefix) > 0 and explains(head, prefix)
+        for prefix in _as_stated(stated)
+        if not prefix.syslog
+    )
+
+
 def _is_syslog(head: bytes) -> bool:
     """Whether lines have syslog's header, and none contains several lines of a message."""
     return _SYSLOG.search(head) is not None and _WHOLE.search(head) is None

@@ -16,6 +16,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, LogTables, ordered_tables, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
 from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL, RECORD
+from citus_analysis.formats.serverlog.pglog._two_servers import of_one_server
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_links
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import Rows
@@ -62,7 +64,8 @@ class ServerLog(CuttableFormat):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
-        yield from ordered_tables(self.chunk_tables(content, hints), LogTables().tables)
+        again = partial(self.chunk_tables, content, hints)
+        yield from ordered_tables(of_one_server(again(), again), LogTables().tables)
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of the first records after places at equal distances."""

@@ -21,6 +21,7 @@ _MOST: Final = 14
 #: Different texts from which templates are made.
 _DIFFERENT: Final = 200
 _TIMES: Final = frozenset("mtnc")
+_STAMPS: Final = frozenset("mn")
 _OF_CLIENTS: Final = frozenset("?udahr")
 #: A file that holds itself twice has at least so many records in each half.
 _DOUBLED: Final = 5
@@ -39,11 +40,12 @@ class _Assessed:
     fields: Fields
 
     @property
-    def rank(self) -> tuple[bool, int, int, int]:
-        """Larger is better: with a time, records that fit, few texts that are not decided, few texts."""
+    def rank(self) -> tuple[bool, int, int, int, int]:
+        """Larger is better: with a time, records that fit, whole stamps, few texts not decided, few texts."""
         texts = [escape for escape in self.fields.escapes if escape in "?udahr"]
         timed = bool(_TIMES & set(self.fields.escapes))
-        return timed, sum(self.matched.fits), -texts.count("?"), -len(texts)
+        stamps = sum(escape in _STAMPS for escape in self.fields.escapes)
+        return timed, sum(self.matched.fits), stamps, -texts.count("?"), -len(texts)
 
 
 @lru_cache(maxsize=16)
@@ -67,7 +69,7 @@ def infer_prefix(sample: str) -> Prefix | None:
     prefix = _prefix(best)
     if not any(own_facts(record).client is False for record in records):
         prefix = _with_assumed_part(prefix)
-    if prefix.wrapped and _is_before_all_lines(prefix, sample):
+    if (prefix.wrapped or best.fields.begins_session) and _is_before_all_lines(prefix, sample):
         return None
     timed = bool(_TIMES & {element.escape for element in best.matched.template.elements})
     return prefix if timed or _is_prefix(prefix) else None
@@ -151,7 +153,7 @@ def _prefix(best: _Assessed) -> Prefix:
         template.optional_from,
         inferred=True,
         undecided=fields.undecided,
-        wrapped=_is_wrapped(elements),
+        wrapped=_is_wrapped(elements, begins_session=fields.begins_session),
     )
 
 
@@ -180,7 +182,7 @@ _FIELDS: Final = frozenset("pludahrve")
 _KEY: Final = re.compile(r"[\W_]*(?:[A-Za-z_][\w-]*\W*[=:]\W*)?")
 
 
-def _is_wrapped(elements: Sequence[Element]) -> bool:
+def _is_wrapped(elements: Sequence[Element], *, begins_session: bool) -> bool:
     """Whether records begin with a text that is neither a key nor a field."""
     if not elements:
         return False
@@ -188,7 +190,7 @@ def _is_wrapped(elements: Sequence[Element]) -> bool:
     if first.literal and not _KEY.fullmatch(first.literal.decode()):
         return True
     begin = first if first.escape else elements[1] if len(elements) > 1 else first
-    return begin.escape == "?"
+    return begin.escape == "?" and not begins_session
 
 
 def _is_before_all_lines(prefix: Prefix, sample: str) -> bool:
@@ -198,7 +200,8 @@ def _is_before_all_lines(prefix: Prefix, sample: str) -> bool:
     if not lead or any(b'"' in element.literal for element in lead):
         return bool(lead)
     begins = re.compile("".join(element.pattern(named=False) for element in lead) + r"(?=[\t ]|#011)")
-    return any(begins.match(line) for line in sample.split("\n")[:_LOOKED_AT] if mark_of(line) is None)
+    further = (line for line in sample.split("\n")[:_LOOKED_AT] if mark_of(line) is None)
+    return any(begins.match(line) for line in further if not line.startswith((" ", "\t")))
 
 
 def _is_prefix(prefix: Prefix) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element
@@ -19,6 +20,7 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
 from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
+    UNSET,
     agreement,
     escape_of_text,
     host_escape,
@@ -45,11 +47,13 @@ class Fields:
         escapes: `?` and `#` for texts and numbers whose escape is not known, and which give no column.
         shown: the letters to print; `?` for an unknown one.
         undecided: what each unknown one may be.
+        begins_session: whether the first text is a field of sessions, even if it is not known which one.
     """
 
     escapes: tuple[str, ...]
     shown: tuple[str, ...]
     undecided: tuple[str, ...]
+    begins_session: bool = False
 
     def without_columns(self) -> Fields:
         """The same with times as the only known fields."""
@@ -58,7 +62,8 @@ class Fields:
         shown = tuple(
             "?" if escape in unknown else letter for escape, letter in zip(self.escapes, self.shown, strict=True)
         )
-        return Fields(escapes, shown, (*self.undecided, "fields of a prefix that fits less than half of the records"))
+        doubt = "fields of a prefix that fits less than half of the records"
+        return Fields(escapes, shown, (*self.undecided, doubt))
 
 
 def named_fields(matched: Matched, records: Sequence[Record]) -> Fields:
@@ -188,8 +193,9 @@ class _Slots:
         escape = escape_of_text(values, facts, key or None, composite=composite)
         known = key in (None, "", "h") and host_escape(values, facts) is not None and not composite
         if escape == "?" and form in "hr" and known:
-            # An address after the beginning of the prefix is the client's, not the server's own.
-            escape = form if slot > 1 and not self._ends_bracket(slot) else "?"
+            # An address at the beginning may be the server's own.
+            own = slot > 1 or self._is_of_sessions(slot, facts)
+            escape = form if own and not self._ends_bracket(slot) else "?"
         self._escapes[slot] = escape
         if escape == "?" and any(values):
             may = [
@@ -201,6 +207,38 @@ class _Slots:
             self._undecided[slot] = " or ".join((*may, "other text"))
         else:
             self._undecided.pop(slot, None)
+
+    def _is_of_sessions(self, slot: int, facts: Sequence[Facts]) -> bool:
+        """Whether a text at the beginning is a field of sessions, not the name of a host that wrote the lines.
+
+        Each process has one value, and values alternate, while hosts come in long stretches; or some records have no
+        value, which no host would leave out.
+        """
+        said = [
+            (value, process, known.client)
+            for value, process, known in zip(self._columns[slot], self._processes, facts, strict=True)
+            if value is not None and process is not None
+        ]
+        of_process: dict[str, set[str]] = {}
+        for value, process, _ in said:
+            of_process.setdefault(process, set()).update({value}.difference(UNSET))
+        own = any(client is False and value.strip() for value, _, client in said)
+        values = [value for value, _, _ in said]
+        if own or len(set(values)) < 2 or any(len(found) > 1 for found in of_process.values()):
+            return False
+        if not {*UNSET, "[local]"}.isdisjoint(value.strip() for value in values):
+            return True
+        following = self._elements[slot + 1].literal if slot + 1 < len(self._elements) else b""
+        marked = self._escapes[slot] == "?" and following[:1] in (b":", b"|", b"]", b">")
+        stretches = 1 + sum(one != other for one, other in pairwise(values))
+        return not marked and stretches > 2 * len(set(values))
+
+    def begins_session(self) -> bool:
+        """Whether the first text is a field of sessions."""
+        first = min(self._escapes, default=None)
+        if first is None or first > 1 or self._escapes[first] not in "?hruda":
+            return False
+        return self._is_of_sessions(first, facts_of(self._records, self._processes))
 
     def _is_cut(self, slot: int) -> bool:
         """Whether a slot is one of several in brackets that have one key: their whole text is one value."""
@@ -278,7 +316,8 @@ class _Slots:
         escapes = tuple(self._escapes[slot] for slot in slots)
         unknown = {slot for slot in slots if self._escapes[slot] in "?#" and slot not in self._shown}
         shown = tuple("?" if slot in unknown else self._shown.get(slot, self._escapes[slot]) for slot in slots)
-        return Fields(escapes, shown, tuple(self._undecided[slot] for slot in slots if slot in self._undecided))
+        undecided = tuple(self._undecided[slot] for slot in slots if slot in self._undecided)
+        return Fields(escapes, shown, undecided, self.begins_session())
 
 
 def _separator(literal: bytes) -> str:
