@@ -24,6 +24,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, one_of
@@ -68,9 +69,25 @@ KINDS: Final = (
     "temp_file",
     "connection",
     "error",  # severity WARNING or worse, of no other kind
+    *("wraparound", "crash", "out_of_memory", "archive_failed", "checksum", "deadlock"),  # see SEVERE_KINDS
+    *("statement_timeout", "too_many_connections", "disk_full"),
     "detail",  # DETAIL/HINT/CONTEXT/STATEMENT/QUERY/LOCATION of another record
     "other",
 )
+
+#: Kinds of records that say that a server is in danger or refuses its service, the worst first -> their SQLSTATE, which
+#: a log names only with `%e` or as csvlog; None: their messages have none.
+SEVERE_KINDS: Final[Mapping[str, str | None]] = {
+    "checksum": "XX001",  # page verification failed, invalid page in block ...
+    "crash": "57P02",  # a server process was terminated, and the server recovers
+    "wraparound": "54000",  # database must be vacuumed within ... transactions, or accepts no commands
+    "disk_full": "53100",  # could not write ...: No space left on device
+    "out_of_memory": "53200",
+    "archive_failed": None,  # archive command failed with exit code ...
+    "too_many_connections": "53300",
+    "deadlock": "40P01",
+    "statement_timeout": "57014",
+}
 
 #: Parts of the protocol that server log records name (`log_events.phase`).
 PROTOCOL_PHASES: Final = (

@@ -27,7 +27,14 @@ _FEW_COUNTS: Final = 2
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
     """Extent of the logs, the statements that take the most time, errors, and the servers' other reports."""
-    sentences = [_extent(profile), *_largest(profile), *_longest(profile), _errors(profile), _activity(profile)]
+    sentences = [
+        *_severe(profile),
+        _extent(profile),
+        *_largest(profile),
+        *_longest(profile),
+        _errors(profile),
+        _activity(profile),
+    ]
     extra = change_sentences(comparison)[:1] if comparison is not None else _parts(profile)
     return [*sentences[: 6 - len(extra)], *extra]
 
@@ -65,6 +72,31 @@ def _short(text: str | None) -> str:
 
 def _when(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+#: What a record of each severe kind says.
+_SEVERE_WORDS: Final = {
+    "checksum": "pages with an invalid checksum or header",
+    "crash": "crashes of a server process, and recovery after them",
+    "wraparound": "transaction ids close to their wraparound",
+    "disk_full": "a full disk",
+    "out_of_memory": "memory that did not suffice",
+    "archive_failed": "WAL files that could not be archived",
+    "too_many_connections": "connections refused because there were too many",
+    "deadlock": "deadlocks",
+    "statement_timeout": "statements cancelled at their timeout",
+}
+
+
+def _severe(profile: ServerProfile) -> list[str]:
+    """What endangered the servers or refused their service, the worst first."""
+    if profile.severe.is_empty():
+        return []
+    parts = [
+        f"{_SEVERE_WORDS[kind]} ({counted(records, 'record')}{f', SQLSTATE {state}' if state else ''})"
+        for kind, state, records in profile.severe.select("kind", "sqlstate", "records").iter_rows()
+    ]
+    return [f"The servers report {listed(parts)}."]
 
 
 def _extent(profile: ServerProfile) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.schema import SEVERE_KINDS
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
 #: Severities that count as an error or a warning, the worst first.
@@ -39,6 +40,29 @@ def read_errors(logs: WindowedLogs) -> pl.DataFrame:
         normalised=normalised.str.strip_chars(),
         deadlock=(state == "40P01").fill_null(value=False) | message.str.contains(_DEADLOCK).fill_null(value=False),
     ).collect(engine="streaming")
+
+
+def read_severe(logs: WindowedLogs) -> pl.DataFrame:
+    """Records that say that a server is in danger or refuses its service, the worst kind first.
+
+    Returns:
+        `kind` (of :data:`citus_analysis.schema.SEVERE_KINDS`), `sqlstate` of the kind, `records`, `first_time`,
+        `last_time` and `example`, a message as logged.
+    """
+    order = pl.Enum(list(SEVERE_KINDS))
+    rows = logs.scan("log_events", "log_time").filter(pl.col("kind").cast(pl.String).is_in(list(SEVERE_KINDS)))
+    found = rows.select(
+        pl.col("kind").cast(pl.String).cast(order), *("log_time", "source_id", "byte_offset", "message")
+    ).sort("source_id", "byte_offset")
+    table = found.group_by("kind", maintain_order=True).agg(
+        records=pl.len().cast(pl.Int64),
+        first_time=pl.col("log_time").min(),
+        last_time=pl.col("log_time").max(),
+        example=pl.col("message").first(),
+    )
+    state = pl.col("kind").cast(pl.String).replace_strict(dict(SEVERE_KINDS), return_dtype=pl.String)
+    columns = ("kind", "sqlstate", "records", "first_time", "last_time", "example")
+    return table.sort("kind").with_columns(sqlstate=state).select(columns).collect()
 
 
 def summarise_errors(errors: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
-from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, summarise_errors
+from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, read_severe, summarise_errors
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.session_tables import read_connections
 from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
@@ -67,6 +67,8 @@ class ServerProfile(Shown):
         over_time: statements per interval.
         slowest: the longest single statements with `text` (as logged, secrets redacted) and the place of their record.
         connections: one row per record about a connection.
+        severe: kinds of records that say that a server is in danger or refuses its service (see
+            :func:`citus_analysis.serverlogs.read_severe`).
         errors: one row per record of severity WARNING or worse, and `error_groups` by message with an example.
         error_groups: see `errors`.
         lock_waits: one row per record of a lock wait.
@@ -91,6 +93,7 @@ class ServerProfile(Shown):
     over_time: pl.DataFrame = field(repr=False)
     slowest: pl.DataFrame = field(repr=False)
     connections: pl.DataFrame = field(repr=False)
+    severe: pl.DataFrame = field(repr=False)
     errors: pl.DataFrame = field(repr=False)
     error_groups: pl.DataFrame = field(repr=False)
     lock_waits: pl.DataFrame = field(repr=False)
@@ -230,6 +233,7 @@ def profile_logs(
         over_time=over_time(statements, length),
         slowest=slowest(_main(statements), longest),
         connections=read_connections(logs),
+        severe=read_severe(logs),
         errors=errors,
         error_groups=summarise_errors(errors),
         lock_waits=read_lock_waits(logs),

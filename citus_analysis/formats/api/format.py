@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import own_words
@@ -232,3 +232,11 @@ def _shown(text: bytes | str) -> str:
     # Cut before decoding: an excerpt of a line of 1 GiB must not take 1 GiB of memory.
     decoded = text[: 4 * EXCERPT_CHARS].decode("utf-8", "replace") if isinstance(text, bytes) else text
     return decoded[: 4 * EXCERPT_CHARS].replace("\x00", "\\0")
+
+
+@runtime_checkable
+class PrefixedFormat(Protocol):
+    """A format of logs whose lines begin as a stated pattern says."""
+
+    def is_explained(self, head: bytes, stated: str) -> bool:
+        """Whether nearly all lines begin a record as stated, or continue one."""

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.format import Format, PrefixedFormat
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.decoration import Decoration
@@ -29,7 +29,6 @@ from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.transcripts import shell_begin, split_end
 from citus_analysis.formats.outputs.trial import pieces_of
 from citus_analysis.formats.recognition.last_times import time_of_last_line
-from citus_analysis.formats.serverlog.pglog import is_explained
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
 #: A format that is this sure of a text reads it as it is.
@@ -118,7 +117,7 @@ class _Text:
         if _CELL.match(text):
             # Padded and marked at the ends of its lines: not the text that was read.
             return None, 0.0
-        if self.log_line_prefix is not None and of is None and is_explained(text, self.log_line_prefix):
+        if self.log_line_prefix is not None and of is None and self._is_stated_log(text):
             return format_named(_SERVER_LOG), _CERTAIN
         of, confidence = best_format(name, text) if of is None else (of, of.detect(name, text))
         if of is None or confidence < _CERTAIN:
@@ -129,6 +128,11 @@ class _Text:
         else:
             begun = not of.openings or any(mark.format is of for mark in marks_of(text))
         return of, confidence if begun else _UNCERTAIN
+
+    def _is_stated_log(self, text: bytes) -> bool:
+        """Whether the stated prefix explains a text."""
+        log = format_named(_SERVER_LOG)
+        return isinstance(log, PrefixedFormat) and log.is_explained(text, self.log_line_prefix or "")
 
     def steps(self, head: bytes, *, certain: bool) -> tuple[Step, ...]:
         """The steps after which a format knows the text; empty if there are none.

@@ -69,6 +69,28 @@ CASES: list[tuple[str, dict[str, object]]] = [
     ("LOG:  disconnection: session time: 0:00:01.178 user=a", {"kind": "connection"}),
     ("ERROR:  duration: 1.000 ms", {"kind": "error", "duration_us": None, "message": "duration: 1.000 ms"}),
     ('FATAL:  password authentication failed for user "a"', {"kind": "error", "severity": "FATAL"}),
+    (
+        "LOG:  duration: 22.500 ms  rows: 1  size: 8 bytes  execute <unnamed>: SELECT 1",
+        {"kind": "duration", "phase": "execute", "duration_us": 22500.0, "statement_name": "<unnamed>"},
+    ),
+    (
+        'LOG:  duration: 1500.000 ms  fastpath function call: "lowrite" (OID 955)',
+        {"kind": "duration", "phase": "fastpath", "duration_us": 1_500_000.0, "statement_kind": "other"},
+    ),
+    (
+        "LOG:  duration: 1.000 ms  something new",
+        {"kind": "other", "phase": None, "duration_us": 1000.0, "message": "duration: 1.000 ms  something new"},
+    ),
+    ('WARNING:  database "a" must be vacuumed within 1000 transactions', {"kind": "wraparound"}),
+    ("LOG:  server process (PID 7) was terminated by signal 9: Killed", {"kind": "crash"}),
+    ("ERROR:  out of memory", {"kind": "out_of_memory"}),
+    ("LOG:  archive command failed with exit code 1", {"kind": "archive_failed"}),
+    ("ERROR:  invalid page in block 3 of relation base/5/1", {"kind": "checksum"}),
+    ("ERROR:  deadlock detected", {"kind": "deadlock"}),
+    ("ERROR:  canceling statement due to statement timeout", {"kind": "statement_timeout"}),
+    ("ERROR:  canceling statement due to user request", {"kind": "error"}),
+    ("FATAL:  sorry, too many clients already", {"kind": "too_many_connections"}),
+    ('PANIC:  could not write to file "pg_wal/xlogtemp.7": No space left on device', {"kind": "disk_full"}),
     ("LOG:  received SIGHUP", {"kind": "other", "message": "received SIGHUP"}),
     ("WARNING:  ALTER USER a PASSWORD 'hunter2'", {"message": "ALTER USER a PASSWORD '***'"}),
 ]

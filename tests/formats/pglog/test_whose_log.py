@@ -3,6 +3,7 @@
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ START = datetime(2026, 5, 1, 10, 0, 0, 123_000, tzinfo=UTC)
 
 def server_log(prefix: str, *, seed: int = 1, background: bool = True, records: int = 80) -> bytes:
     """A log of five clients and, if wanted, of a process that has none."""
-    chance, now, lines, numbers = random.Random(seed), START, [], dict[int, int]()
-    sessions = [
+    chance, now, lines = random.Random(seed), START, list[str]()
+    numbers: dict[int, int] = {}
+    sessions: list[dict[str, Any]] = [
         {
             "p": 100 + number, "u": chance.choice(["app", "rep"]), "d": chance.choice(["shop", "mart"]),
             "h": f"10.0.0.{3 + number % 3}", "r": f"10.0.0.{3 + number % 3}({41_000 + number})",
@@ -24,7 +26,7 @@ def server_log(prefix: str, *, seed: int = 1, background: bool = True, records: 
         }
         for number in range(5)
     ]  # fmt: skip
-    checkpointer = {"p": 30, **dict.fromkeys("udhra", ""), "s": START - timedelta(hours=1)}
+    checkpointer: dict[str, Any] = {"p": 30, **dict.fromkeys("udhra", ""), "s": START - timedelta(hours=1)}
     for number in range(records):
         now += timedelta(milliseconds=chance.randrange(5, 1500))
         server = background and number % 11 == 5
@@ -103,7 +105,7 @@ def test_two_servers_in_one_log_are_refused_and_one_server_is_not(tmp_path: Path
         "parts in another order": node_log(10, 5) + node_log(0, 15),
         "twice": node_log(0, 5) * 2,
     }
-    kept = {}
+    kept: dict[str, object] = {}
     for name, text in texts.items():
         (tmp_path / "postgresql.log").write_text(text)
         try:

@@ -70,7 +70,6 @@ __all__ = [
     "PgLog",
     "compiled_scanner",
     "is_compiled",
-    "is_explained",
     "is_syslog",
     "whole_message",
 ]
@@ -103,6 +102,14 @@ class PgLog(ServerLog):
             if not prefix.wrapped:
                 return 0.6
         return 0.6 if looks_like_log(head) else 0.0
+
+    def is_explained(self, head: bytes, stated: str) -> bool:
+        """Whether a stated `log_line_prefix` explains nearly all lines.
+
+        Raises:
+            UsageError: it is malformed.
+        """
+        return is_explained(head, stated)
 
     def heads(self, content: Content, hints: Hints) -> Prefix:
         """The prefix of the log.

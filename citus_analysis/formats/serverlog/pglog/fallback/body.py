@@ -66,6 +66,36 @@ _BEGINNINGS: Final = {
         *("replication connection authorized: ", "disconnection: "),
     ),
 }
+#: Messages of a server that is in danger or refuses its service: their kind, how they begin, and what their first line
+#: contains.
+_SEVERE: Final = (
+    ("wraparound", "database ", " must be vacuumed within "),
+    ("wraparound", "database is not accepting commands", ""),
+    ("wraparound", "oldest xmin is far in the past", ""),
+    ("wraparound", "oldest multixact is far in the past", ""),
+    ("crash", "server process (PID ", ""),
+    ("crash", "terminating any other active server processes", ""),
+    ("crash", "all server processes terminated; reinitializing", ""),
+    ("crash", "database system was not properly shut down", ""),
+    ("crash", "database system was interrupted", ""),
+    ("crash", "terminating connection because of crash of another server process", ""),
+    ("crash", "the database system is in recovery mode", ""),
+    ("out_of_memory", "out of memory", ""),
+    ("out_of_memory", "out of shared memory", ""),
+    ("out_of_memory", "could not fork new process for connection: Cannot allocate memory", ""),
+    ("archive_failed", "archive command failed with exit code", ""),
+    ("archive_failed", "archive command was terminated by", ""),
+    ("archive_failed", "archiving write-ahead log file ", " failed too many times"),
+    ("checksum", "page verification failed", ""),
+    ("checksum", "invalid page in block", ""),
+    ("deadlock", "deadlock detected", ""),
+    ("deadlock", "canceling the transaction since it was involved in a distributed deadlock", ""),
+    ("statement_timeout", "canceling statement due to statement timeout", ""),
+    ("too_many_connections", "sorry, too many clients already", ""),
+    ("too_many_connections", "remaining connection slots are reserved", ""),
+    ("too_many_connections", "too many connections for ", ""),
+    ("disk_full", "could not ", ": No space left on device"),
+)
 #: Comments with the application's trace context (sqlcommenter), and the context in one.
 _COMMENTS: Final = {
     "end": r"(?s)^(?P<rest>.*)/\*(?P<comment>.*?)\*/[\x00-\x20\x7f;]*$",
@@ -245,6 +275,7 @@ def _kind(word: pl.Expr) -> pl.Expr:
     cases = {
         "parameters": parameters,
         "detail": severity.is_in(DETAIL_SEVERITIES),
+        **{kind: severity.is_in(_BAD) & found for kind, found in _severe().items()},
         "error": severity.is_in(_BAD),
         "plan": timed & pl.col("text").str.contains(_PLAN),
         "duration": timed & ~word.is_in(["parse", "bind"]).fill_null(value=False) & (bare | word.is_not_null()),
@@ -256,9 +287,20 @@ def _kind(word: pl.Expr) -> pl.Expr:
         "local": _of_local_execution() | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)),
         "lock_wait": pl.col("lock_us").is_not_null(),
         **{kind: (severity == "LOG") & _begins(*beginnings) for kind, beginnings in _BEGINNINGS.items()},
+        **{kind: (severity == "LOG") & found for kind, found in _severe().items()},
     }
     named = word.replace({"fetch": "execute", "fastpath": "statement"})
     return pl.coalesce(first_true(cases), named, first_true(cases_without_phase), pl.lit("other"))
+
+
+def _severe() -> dict[str, pl.Expr]:
+    """Whether a text is of each severe kind, the first that it may be."""
+    text, found = pl.col("text"), dict[str, pl.Expr]()
+    for kind, begins, holds in _SEVERE:
+        own = text.str.starts_with(begins)
+        own = own & text.str.contains(rf"\A[^\n]*{holds}") if holds else own
+        found[kind] = found[kind] | own if kind in found else own
+    return found
 
 
 def _of_local_execution() -> pl.Expr:

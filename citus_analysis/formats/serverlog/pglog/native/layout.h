@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x575e4a1f977a05fd
+#define LAYOUT_HASH 0x28c677f3fc86405
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -33,6 +33,15 @@ enum kind {
     K_TEMP_FILE,
     K_CONNECTION,
     K_ERROR,
+    K_WRAPAROUND,
+    K_CRASH,
+    K_OUT_OF_MEMORY,
+    K_ARCHIVE_FAILED,
+    K_CHECKSUM,
+    K_DEADLOCK,
+    K_STATEMENT_TIMEOUT,
+    K_TOO_MANY_CONNECTIONS,
+    K_DISK_FULL,
     K_DETAIL,
     K_OTHER,
 };

@@ -16,6 +16,52 @@ static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t en
     return K_OTHER;
 }
 
+/* Messages of a server that is in danger or refuses its service: how they begin, and what their first line contains. */
+static const struct {
+    enum kind kind;
+    const char *begins, *holds;
+} severe[] = {
+    {K_WRAPAROUND, "database ", " must be vacuumed within "},
+    {K_WRAPAROUND, "database is not accepting commands", ""},
+    {K_WRAPAROUND, "oldest xmin is far in the past", ""},
+    {K_WRAPAROUND, "oldest multixact is far in the past", ""},
+    {K_CRASH, "server process (PID ", ""},
+    {K_CRASH, "terminating any other active server processes", ""},
+    {K_CRASH, "all server processes terminated; reinitializing", ""},
+    {K_CRASH, "database system was not properly shut down", ""},
+    {K_CRASH, "database system was interrupted", ""},
+    {K_CRASH, "terminating connection because of crash of another server process", ""},
+    {K_CRASH, "the database system is in recovery mode", ""},
+    {K_OUT_OF_MEMORY, "out of memory", ""},
+    {K_OUT_OF_MEMORY, "out of shared memory", ""},
+    {K_OUT_OF_MEMORY, "could not fork new process for connection: Cannot allocate memory", ""},
+    {K_ARCHIVE_FAILED, "archive command failed with exit code", ""},
+    {K_ARCHIVE_FAILED, "archive command was terminated by", ""},
+    {K_ARCHIVE_FAILED, "archiving write-ahead log file ", " failed too many times"},
+    {K_CHECKSUM, "page verification failed", ""},
+    {K_CHECKSUM, "invalid page in block", ""},
+    {K_DEADLOCK, "deadlock detected", ""},
+    {K_DEADLOCK, "canceling the transaction since it was involved in a distributed deadlock", ""},
+    {K_STATEMENT_TIMEOUT, "canceling statement due to statement timeout", ""},
+    {K_TOO_MANY_CONNECTIONS, "sorry, too many clients already", ""},
+    {K_TOO_MANY_CONNECTIONS, "remaining connection slots are reserved", ""},
+    {K_TOO_MANY_CONNECTIONS, "too many connections for ", ""},
+    {K_DISK_FULL, "could not ", ": No space left on device"},
+};
+
+/* The kind of such a message; K_OTHER of others. */
+static enum kind severe_kind(const byte_t *text, place_t begin, place_t end)
+{
+    for (size_t number = 0; number < sizeof severe / sizeof *severe; number++) {
+        if (begins(text, begin, end, severe[number].begins, strlen(severe[number].begins)) == ABSENT) continue;
+        size_t length = strlen(severe[number].holds);
+        if (!length) return severe[number].kind;
+        for (place_t place = begin; place < end && text[place] != '\n'; place++)
+            if (begins(text, place, end, severe[number].holds, length) != ABSENT) return severe[number].kind;
+    }
+    return K_OTHER;
+}
+
 static void set_worker(scan_t *scan, int64_t row, const task_t *task)
 {
     set_32(&scan->out->worker_port, row, task->port);
@@ -78,6 +124,7 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
         *kind = K_LOCK_WAIT;
     } else if (log) {
         *kind = kind_by_beginning(text, begin, end);
+        if (*kind == K_OTHER) *kind = severe_kind(text, begin, end);
     }
     return verb.statement;
 }
@@ -153,7 +200,8 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
         if (values) set_32(&out->values_hash, row, values);
         if (severity == S_STATEMENT || severity == S_QUERY) statement = begin;
     } else if (severity == S_WARNING || severity >= S_ERROR) {
-        kind = K_ERROR;
+        kind = severe_kind(text, begin, end);
+        if (kind == K_OTHER) kind = K_ERROR;
     } else if ((statement = BEGINS(text, begin, end, "executing the command locally: ")) != ABSENT) {
         set_8(&out->phase, row, P_EXECUTE);
         kind = K_LOCAL;
