@@ -36,6 +36,8 @@ _VERDICT_COLOURS = {
 }
 _ROW = 26
 _LINE = 17
+#: Most characters in a line of the title of an axis.
+_TITLE = 60
 #: An axis whose largest ratio is less than this many times its smallest gets finer ticks.
 _NARROW = 3
 _TICKS = (0.25, 0.5, 0.75, 1, 1.5, 2, 3)
@@ -64,8 +66,10 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
     ratios_shown = frame["ratio"].to_numpy()
     ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
     labels = [f"{tick:g}" for tick in ticks]
-    figure.update_xaxes(title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=labels, tickangle=0)
-    return figure.update_layout(showlegend=True, height=150 + row_height * frame.height)
+    named = _wrapped(f"ratio to {base}", most=_TITLE)
+    figure.update_xaxes(title_text=named, type="log", tickvals=ticks, ticktext=labels, tickangle=0, automargin=True)
+    height = 150 + row_height * frame.height + _LINE * named.count("<br>")
+    return figure.update_layout(showlegend=True, height=height)
 
 
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:

@@ -34,7 +34,14 @@ _MEAN: Final = ("mean", "low", "high")
 
 
 def plot_series(
-    means: Frame, runs: Frame | None = None, *, x: str, metric: str = METRIC, title: str = "", order: Sequence[str] = ()
+    means: Frame,
+    runs: Frame | None = None,
+    *,
+    x: str,
+    metric: str = METRIC,
+    title: str = "",
+    order: Sequence[str] = (),
+    ideal: bool = False,
 ) -> go.Figure:
     """Means with their intervals as error bars along x, one line per series, single runs as points.
 
@@ -47,6 +54,8 @@ def plot_series(
         metric: name of the quantity; its suffix gives the unit.
         title: title of the figure.
         order: names of all series, so that a series keeps its colour over several panels.
+        ideal: draw growth in proportion to x from each series' smallest size on, as a dotted line; an x axis that is
+            logarithmic because of its range then has a logarithmic y axis beside it.
 
     Example:
         >>> means = pl.DataFrame(
@@ -58,9 +67,14 @@ def plot_series(
     frame = with_columns_of(means, "means", "series", x, *_MEAN).sort(x, maintain_order=True)
     singles = None if runs is None else with_columns_of(runs, "runs", "series", x, metric)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
+    proportional = _add_ideal(figure, frame, x) if ideal else np.array([])
     drawn = _add_lines(figure, frame, x, order, metric)
     if singles is not None:
         _add_runs(figure, singles, x, metric, list(order) or drawn, drawn)
+    # Proportional growth is a straight line only if both axes are of one kind.
+    if ideal and _axis_span(frame[x]) is None:
+        _x_axis(figure, frame[x], log=True)
+        return log_range(figure, frame["mean"], frame["low"], frame["high"], also=proportional)
     _x_axis(figure, frame[x])
     return from_zero(figure, frame["mean"], *([] if singles is None else [singles[metric]]), reach=frame["high"])
 
@@ -94,6 +108,18 @@ def plot_relative(
         return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
     _x_axis(figure, frame[x], log=True)
     return log_range(figure, frame["mean"], frame["low"], frame["high"], also=ideal)
+
+
+def _add_ideal(figure: go.Figure, frame: pl.DataFrame, x: str) -> NDArray[np.float64]:
+    """A dotted line per series: the mean of its smallest size, multiplied by the sizes over that size; its values."""
+    values = []
+    for number, (_, part) in enumerate(groups(frame, "series")):
+        sizes = part[x].cast(pl.Float64).to_numpy()
+        line = {"color": GREY, "dash": "dot", "width": 1.5}
+        shown = {"name": "in proportion to size", "legendgroup": "ideal", "showlegend": number == 0}
+        values.append(part["mean"][0] * sizes / sizes[0])
+        figure.add_scatter(x=sizes, y=values[-1], mode="lines", line=line, hoverinfo="skip", **shown)
+    return np.concatenate(values) if values else np.array([])
 
 
 def _from_base(relative: pl.DataFrame, x: str, base: float) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal
 
@@ -22,10 +22,12 @@ from citus_analysis.plots.scalability_figures import plot_relative
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
+from citus_analysis.runs.setups import CONFIGURATION
 from citus_analysis.scaling import scale_runs
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.stats.series.start_up import steady_runs
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import MISSING, with_interval
@@ -67,6 +69,9 @@ class Panel:
         curve: its points, comparisons and models.
         set_up: the set-up in the name; empty if there is only one. Each set-up has its own figure.
         line: the rest of the name, such as "16 threads" along workers.
+        steady: the largest size compared with the base by the steady parts of the runs; None without their intervals.
+        cut_s: seconds of start-up that are left out at most.
+        settled: whether all runs settled.
     """
 
     operation: str
@@ -74,6 +79,9 @@ class Panel:
     curve: ScalingCurve
     set_up: str = ""
     line: str = ""
+    steady: Comparison | None = None
+    cut_s: float = 0.0
+    settled: bool = True
 
     @property
     def place(self) -> dict[str, str]:
@@ -96,6 +104,7 @@ class ScalingPanels:
         base: value of the axis that speedup and efficiency of most series refer to; 0 if there is no series.
         panels: the curves with their places, in the order of the figures.
         means: per operation, series and value: n, mean, sd, low, high, level, method, warnings.
+        steady: the start-up and the steady part of each run whose intervals are known.
     """
 
     axis: Axis
@@ -103,6 +112,21 @@ class ScalingPanels:
     base: int
     panels: tuple[Panel, ...]
     means: pl.DataFrame
+    steady: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    @property
+    def start_up(self) -> pl.DataFrame:
+        """Per operation, series and value: seconds that are cut, and throughput of whole runs and of steady parts."""
+        if self.steady.is_empty():
+            return pl.DataFrame()
+        joined = self.runs.join(self.steady, on=["resource", "run_id"], maintain_order="left")
+        return joined.group_by(*_PLACE, self.axis, maintain_order=True).agg(
+            pl.len().alias("n"),
+            pl.col("cut_s").max(),
+            pl.col("settled").all(),
+            whole_ops_s=pl.col(METRIC).mean(),
+            steady_ops_s=pl.col("steady_ops_s").mean(),
+        )
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -191,6 +215,7 @@ def scaling_panels(
     level: float = LEVEL,
     method: MeanMethod = "log-t",
     margin: float = MARGIN,
+    series: pl.DataFrame | None = None,
 ) -> ScalingPanels:
     """Means, speedup, efficiency and models of every set-up that was measured at two or more values of an axis.
 
@@ -201,6 +226,7 @@ def scaling_panels(
         level: confidence level of every interval and test.
         method: method of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
+        series: the table `client_series`, by which start-up and steady part of the runs are told apart.
 
     Raises:
         UnknownNameError: no run was made at the base.
@@ -212,8 +238,37 @@ def scaling_panels(
     if base in (0, *runs[axis]) and not runs.is_empty():
         study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, allow=AS_SELECTED)
     panels = tuple(_panels(study, axis))
+    steady = pl.DataFrame()
+    if series is not None and panels:
+        steady = steady_runs(runs, series, ["operation", *(name for name in CONFIGURATION if name in runs.columns)])
+        panels = _with_steady(
+            panels, runs.join(steady, on=["resource", "run_id"], maintain_order="left"), study, base, level
+        )
     usual = base if base and panels else _usual_base(panels)
-    return ScalingPanels(axis, study, usual, panels, _means(_runs(panels, axis), axis, level, method))
+    return ScalingPanels(axis, study, usual, panels, _means(_runs(panels, axis), axis, level, method), steady)
+
+
+def _with_steady(
+    panels: tuple[Panel, ...], runs: pl.DataFrame, study: ScalingStudy, base: int, level: float
+) -> tuple[Panel, ...]:
+    """The panels with their growth by the steady parts of the runs, by the same comparisons as that of whole runs."""
+    if runs.is_empty():
+        return panels
+    growth = panels[0].curve.growth
+    parts = runs.with_columns(pl.col("steady_ops_s").alias(METRIC))
+    found = scale_runs(
+        parts, study.x, METRIC, base or None, models=(), margin=growth.margin, level=level, allow=AS_SELECTED
+    )
+    same = {tuple(curve.stratum.items()): curve for curve in found}
+    return tuple(_steady_panel(panel, same.get(tuple(panel.curve.stratum.items()))) for panel in panels)
+
+
+def _steady_panel(panel: Panel, steady: ScalingCurve | None) -> Panel:
+    if steady is None or steady.runs.height != panel.curve.runs.height:
+        return panel
+    ends = steady.runs.filter(pl.col(steady.x).is_in([int(steady.growth.label_a), int(steady.growth.label_b)]))
+    cut_s = float(ends["cut_s"].cast(pl.Float64).max() or 0.0)  # type: ignore[arg-type] # numeric column
+    return replace(panel, steady=steady.growth, cut_s=cut_s, settled=bool(ends["settled"].all()))
 
 
 def check_base(selection: Selection, axis: Axis, base: int) -> None:
@@ -300,7 +355,9 @@ def _group_figure(study: ScalingPanels, group: Sequence[Panel], quantity: Quanti
     order = list(dict.fromkeys(panel.line or panel.series for panel in study.panels))
     if quantity == "throughput":
         means, runs = _of(group, study.means), _of(group, study.runs)
-        return plot_series(means, runs, x=study.axis, title=title, order=_used(order, means))
+        return plot_series(
+            means, runs, x=study.axis, title=title, order=_used(order, means), ideal=study.axis == "workers"
+        )
     mean, low, high = _columns(quantity)
     base = int(group[0].curve.growth.label_b)
     ratios = _of(group, study.relative).select("series", study.axis, mean=mean, low=low, high=high)

@@ -7,11 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.scalability import UNNAMED, Panel, ScalingPanels
+from citus_analysis.defaults import METRIC
+from citus_analysis.report.scalability import Panel, ScalingPanels
 from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.setups import CONFIGURATION, setting_text
+from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import percent, readable
@@ -29,7 +31,7 @@ def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) ->
         [one for study in known if bool(study.panels) == wanted for one in growth_sentences(study)[:IN_OPENING]]
         for wanted in (True, False)
     )
-    return [*growth, *_highest(studies), _entered(selection), *none, *_unknown_sizes(runs)]
+    return [*growth, *_highest(runs), _entered(selection), *none, *_unknown_sizes(runs)]
 
 
 def _entered(selection: Selection) -> str:
@@ -86,9 +88,9 @@ def _growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
         ends.setdefault((int(growth.label_b), int(growth.label_a)), []).append(panel)
     for (few, many), panels in ends.items():
         smaller, larger = spelled(few), f"{spelled(many)} {noun_for(many, noun)}"
-        decided = [panel for panel in panels if panel.curve.growth.verdict in ("faster", "slower")]
         equal = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
-        open_ = [panel for panel in panels if panel.curve.growth.verdict == "inconclusive"]
+        decided = [panel for panel in panels if panel not in equal and _is_clear(panel.curve.growth)]
+        open_ = [panel for panel in panels if panel not in equal and panel not in decided]
         clauses = [_decided(decided, smaller, larger)] if decided else []
         clauses += [_equal(equal)] if equal else []
         if open_ and (decided or equal):
@@ -96,7 +98,36 @@ def _growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
         elif open_:
             sizes = f"{larger} do more or less work than {smaller}"
             clauses.append(f"these runs do not show whether {sizes} {_places(open_)}")
+        clauses += [words for panel in panels if (words := steady_clause(panel, named=len(panels) > 1))]
         yield f"{group[0].title}: {'; '.join(clauses)}."
+
+
+def _is_clear(comparison: Comparison) -> bool:
+    """Whether a change is decided and the interval that a reader sees beside it excludes 1."""
+    ratio = comparison.ratio
+    return comparison.verdict in ("faster", "slower") and not (ratio.exists and ratio.low <= 1 <= ratio.high)
+
+
+def steady_clause(panel: Panel, *, named: bool = True) -> str:
+    """Whether the finding on whole runs holds for their steady parts; empty if there is no start-up to leave out."""
+    if panel.steady is None:
+        return ""
+    where = _with(panel) if named else ""
+    if not panel.settled:
+        return f"some of these runs did not settle{where}, so that no steady part confirms it"
+    if not panel.cut_s:
+        return ""
+    whole, steady = panel.curve.growth, panel.steady
+    clear = _is_clear(steady) or steady.verdict == "equivalent"
+    agrees = steady.verdict == whole.verdict and clear == (_is_clear(whole) or whole.verdict == "equivalent")
+    ratio = f"{times_of(steady)} times, {range_of(steady)}"
+    cut = f"without the start-up of up to {panel.cut_s:.0f} s{where}"
+    if agrees:
+        return f"{cut} this holds ({ratio})" if clear else f"{cut} they do not show it either ({ratio})"
+    if not clear:
+        return f"{cut} these runs do not show a change ({ratio})"
+    finding = "it stays the same" if steady.verdict == "equivalent" else f"the larger size is {steady.verdict}"
+    return f"{cut} {finding} ({ratio})"
 
 
 def _decided(found: Sequence[Panel], smaller: str, larger: str) -> str:
@@ -140,19 +171,18 @@ def model_sentences(study: ScalingPanels) -> list[str]:
     return sentences
 
 
-def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
-    study = next((study for study in studies if study.panels), None)
-    if study is None:
-        return []
-    best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
-    noun = study.axis.removesuffix("s")
+def _highest(runs: pl.DataFrame) -> list[str]:
+    """The configuration with the highest mean of each operation, over all runs that were analysed."""
+    known = ["operation", "resource", *(name for name in CONFIGURATION if name in runs.columns)]
+    means = runs.drop_nulls(["operation", METRIC]).group_by(*dict.fromkeys(known), maintain_order=True)
+    found = means.agg(pl.col(METRIC).mean().alias("mean"), pl.len().alias("n")).sort("mean", descending=True)
+    best = found.group_by("operation", maintain_order=True).first().sort("operation").head(IN_OPENING)
     places = [
-        f"{readable(row['mean'])} operations/s for {row['operation']} ("
-        f"{'' if row['series'] == UNNAMED else row['series'] + ', '}"
-        f"{counted(row[study.axis], noun)}, mean of {counted(row['n'], 'run')})"
-        for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
+        f"{readable(row['mean'])} operations/s for {row['operation']} ({row['resource']}, "
+        f"mean of {counted(row['n'], 'run')})"
+        for row in best.iter_rows(named=True)
     ]
-    return [f"The highest throughput was {listed(places)}."]
+    return [f"The highest throughput of all configurations was {listed(places)}."] if places else []
 
 
 def hardware_sentence(selection: Selection) -> list[str]:

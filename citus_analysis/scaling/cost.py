@@ -105,7 +105,7 @@ def configuration_costs(
             workers is one node, whether the table lists it or not.
         price_per_node_hour: price of a node per hour; 0: not known.
         currency: unit of the price.
-        level: confidence level of the intervals over runs (Student's t).
+        level: confidence level of the intervals over runs (Student's t on the log scale, as for means of throughput).
 
     Returns:
         Per resource and configuration: `runs`, `nodes`, `vcpus`, `ops_s_per_vcpu` with `_low` and `_high`, and with a
@@ -146,7 +146,7 @@ def _columns(price: float) -> Mapping[str, type[pl.DataType]]:
 def _row(runs: pl.DataFrame, price: float, currency: str, level: float) -> dict[str, object]:
     nodes = int(runs["nodes"][0])
     figures = cost_figures(
-        mean_interval(runs[METRIC].to_numpy(), level),
+        mean_interval(runs[METRIC].to_numpy(), level, "log-t"),
         nodes=nodes,
         vcpus_per_node=float(runs["cores"][0]),
         price_per_node_hour=price or None,

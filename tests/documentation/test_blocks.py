@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import citus_analysis
 from citus_analysis.dataset.discover.labels import Labels
 from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by, commands_of
@@ -101,3 +102,29 @@ def test_what_the_readme_makes_is_ignored() -> None:
     assert sorted(ignored) == sorted(made)
     kept = subprocess.run([*call[:3], "reports/README.md"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert kept.returncode == 1
+
+
+#: Functions of SQL, types and programs of others that the pages name, a class of plug-ins, and a result's method.
+FOREIGN = {
+    "Opening",
+    "checks",
+    "now",
+    "numeric",
+    "varchar",
+    "set_config",
+    "benchadapt.BenchmarkResult",
+    "pyarrow.parquet.read_table",
+}
+
+
+def test_the_functions_that_pages_name_exist_for_readers() -> None:
+    # Once: `relative_scaling(k, x)`, which no reader can import.
+    namespaces = [citus_analysis, *(getattr(citus_analysis, name) for name in dir(citus_analysis))]
+    known = {name for space in namespaces for name in dir(space)}
+    known |= {
+        name for space in namespaces for one in vars(space).values() if isinstance(one, type) for name in dir(one)
+    }
+    for page in PAGES:
+        prose = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+        named = set(re.findall(r"`([A-Za-z_][A-Za-z0-9_.]*)\(", prose)) - FOREIGN
+        assert {name for name in named if name.split(".")[-1] not in known} == set(), page

@@ -116,8 +116,8 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
         "these runs do not show whether throughput changes."
     )
     assert sentences[-2] == (
-        "The highest throughput was 6,347 operations/s for INSERT (16 threads, 1 worker, mean of 3 runs) "
-        "and 12,068 operations/s for SELECT (4 threads, 1 worker, mean of 3 runs)."
+        "The highest throughput of all configurations was 6,347 operations/s for INSERT (w1-t16-insert, "
+        "mean of 3 runs) and 12,068 operations/s for SELECT (w1-t4-select, mean of 3 runs)."
     )
 
 
@@ -231,7 +231,8 @@ def test_set_ups_have_figures_of_their_own_in_natural_order() -> None:
     assert titles == [f"INSERT, {name}: throughput by workers" for name in ("shards 8", "shards 32", "shards 128")] + [
         "INSERT, usual set-up: throughput by workers"
     ]
-    assert [trace.name for trace in study.plot()[0].data if trace.showlegend] == ["4 threads", "16 threads"]
+    legend = [trace.name for trace in study.plot()[0].data if trace.showlegend]
+    assert legend == ["in proportion to size", "4 threads", "16 threads"]
     assert len(study.plot("speedup", most=2)) == 2
     table = study.table("speedup")
     assert table.columns == ["operation", "series", "2 workers"]
