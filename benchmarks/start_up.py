@@ -19,7 +19,7 @@ import numpy as np
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.stats import cut_warm_up
-from citus_analysis.stats.series.start_up import find_start_up
+from citus_analysis.stats.start_up import find_start_up
 
 RESULTS: Final = Path(__file__).parent / "results" / "start_up.json"
 SEED: Final = 14

@@ -27,7 +27,7 @@ from citus_analysis.scaling import scale_runs
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
-from citus_analysis.stats.series.start_up import steady_runs
+from citus_analysis.stats.start_up import steady_runs
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import MISSING, with_interval
