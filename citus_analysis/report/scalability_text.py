@@ -178,11 +178,20 @@ def _highest(runs: pl.DataFrame) -> list[str]:
     found = means.agg(pl.col(METRIC).mean().alias("mean"), pl.len().alias("n")).sort("mean", descending=True)
     best = found.group_by("operation", maintain_order=True).first().sort("operation").head(IN_OPENING)
     places = [
-        f"{readable(row['mean'])} operations/s for {row['operation']} ({row['resource']}, "
+        f"{readable(row['mean'])} operations/s for {row['operation']} ({_words_of(row, runs)}, "
         f"mean of {counted(row['n'], 'run')})"
         for row in best.iter_rows(named=True)
     ]
-    return [f"The highest throughput of all configurations was {listed(places)}."] if places else []
+    return [f"The highest throughput was {listed(places)}."] if places else []
+
+
+def _words_of(row: dict[str, object], runs: pl.DataFrame) -> str:
+    """The resource of a configuration, with its threads if the resource was measured with several numbers of them."""
+    numbers = runs.filter(resource=row["resource"], operation=row["operation"])["threads"].n_unique()
+    threads = row.get("threads")
+    if numbers > 1 and isinstance(threads, int):
+        return f"{row['resource']}, {counted(threads, 'thread')}"
+    return str(row["resource"])
 
 
 def hardware_sentence(selection: Selection) -> list[str]:

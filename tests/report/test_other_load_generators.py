@@ -113,7 +113,7 @@ def test_reports_do_not_mention_what_no_file_states(tmp_path: Path) -> None:
     sentences = opening_sentences(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
     assert sentences[:2] == [
         "SQL 1/0/0: these runs do not show whether four threads do more or less work than one (2.1 times, 0.5 to 9.5).",
-        "The highest throughput was 22,769 operations/s for SQL 1/0/0 (4 threads, mean of 3 runs).",
+        "The highest throughput was 22,769 operations/s for SQL 1/0/0 (pg15, 4 threads, mean of 3 runs).",
     ]
     assert comparison_panels(selection).alone == ()
 

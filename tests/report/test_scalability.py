@@ -116,7 +116,7 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
         "these runs do not show whether throughput changes."
     )
     assert sentences[-2] == (
-        "The highest throughput of all configurations was 6,347 operations/s for INSERT (w1-t16-insert, "
+        "The highest throughput was 6,347 operations/s for INSERT (w1-t16-insert, "
         "mean of 3 runs) and 12,068 operations/s for SELECT (w1-t4-select, mean of 3 runs)."
     )
 
