@@ -104,7 +104,7 @@ def _growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
 
 def _is_clear(comparison: Comparison) -> bool:
     """Whether a change is decided and the interval that a reader sees beside it excludes 1."""
-    ratio = comparison.ratio
+    ratio = comparison.deciding
     return comparison.verdict in ("faster", "slower") and not (ratio.exists and ratio.low <= 1 <= ratio.high)
 
 
