@@ -62,10 +62,13 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
     means = parts_of_t(largest)
     workers, n = whole.select("workers", "n").row(0)
     shares = f": {shares_of_t(means)}" if means else ""
+    # Where clients are not known, the logs may be of all of them.
+    sampled = study.beside_client["client_runs"].fill_null(0).sum()
+    whose = " of the sampled client" if sampled else ""
     made = _largest_remote(study, study.statements, kind)["connect_us"].count()
     opening = f"; {'each' if made == n else f'{made:,}'} of them opened a connection" if made else ""
     return [
-        f"On {size_text(workers)} with {threads_text(study.threads)}, a remote {kind.upper()} of the sampled client "
+        f"On {size_text(workers)} with {threads_text(study.threads)}, a remote {kind.upper()}{whose} "
         f"takes {readable(whole['mean_us'][0] / US_PER_MS)} ms on the server in the steady state{shares} "
         f"(means of {counted(n, 'statement')}{opening})."
     ]
