@@ -10,7 +10,7 @@ import polars as pl
 
 from citus_analysis.report.comparison_text import ComparisonPanels, apart_words, base_words, in_order
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs.comparable import closest_difference, differing
+from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.setups import LOAD
 from citus_analysis.stats import Comparison
@@ -24,17 +24,14 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
-        return [f"No variant shares an {_common_place(study)}{_load_too(study)} with {base}: nothing can be compared."]
+        if load := _other_load(study, study.alone):
+            return [
+                f"No variant was measured with the load of {base}: at its size, the closest differ in {listed([*load])} "
+                f"(-p pool={','.join(load)} compares without {'it' if len(load) == 1 else 'them'})."
+            ]
+        return [f"No variant shares an {_common_place(study)} with {base}: nothing can be compared."]
     found = [*_decided(study), *_equivalent(study), *_undecided(study)]
     return [*found, *_unequal(study), *_compared(study, base)]
-
-
-def _load_too(study: ComparisonPanels) -> str:
-    """Further parts of the load that would have to be equal, and the way to compare without them; empty if none."""
-    closest = closest_difference(study.found.runs, "variant", study.found.strata) if study.found.strata else ()
-    if not closest or not set(closest) <= {*LOAD}:
-        return ""
-    return f" as well as {listed([*closest])} (-p pool={','.join(closest)} compares without them)"
 
 
 def _quoted(base: str) -> str:
@@ -205,18 +202,25 @@ def alone_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) ->
     it = "it has" if len(names) == 1 else "they have"
     load = _other_load(study, names)
     no_place = f"{it} no {_common_place(study)} in common with it"
-    reason = f"{it} another load there ({load})" if load else no_place
+    differ = "differs" if len(names) == 1 else "differ"
+    parts = listed([part.replace("_", " ") for part in load])
+    reason = f"{no_place}, or {differ} there in {parts} or more" if load else no_place
     alone = f"Not compared with {_quoted(study.base)}, because {reason}: {'; '.join(names)}."
     return [alone, *_unknown_facts(study)]
 
 
-def _other_load(study: ComparisonPanels, names: Collection[str]) -> str:
-    """In what set-ups with the base's operation and size have another load; empty if none has these."""
+def _other_load(study: ComparisonPanels, names: Collection[str]) -> tuple[str, ...]:
+    """The fewest parts of the load in which set-ups with the base's operation and size differ from it; none without."""
     columns, runs = ["operation", "workers", "threads"], study.found.runs
     base = runs.filter(variant=study.base)
     mine = runs.filter(pl.col("variant").is_in(list(names)))
     mine = mine.join(base.select(columns).unique(), on=columns, how="semi", nulls_equal=True)
-    return "; ".join(differing(mine, base, LOAD)) if mine.height else ""
+    if mine.is_empty():
+        return ()
+    strata = [name for name in study.found.strata if name in LOAD and name != "threads"]
+    sides = pl.concat([base.with_columns(_side=pl.lit(0)), mine.with_columns(_side=pl.lit(1))])
+    cells = (cell for _, cell in sides.group_by(columns, maintain_order=True) if cell["_side"].n_unique() > 1)
+    return min((closest_difference(cell, "_side", strata) for cell in cells), key=len) if strata else ()
 
 
 def _common_place(study: ComparisonPanels) -> str:
