@@ -32,7 +32,7 @@ from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
 from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
-from citus_analysis.plots.resource_figures import plot_cpu
+from citus_analysis.plots.resource_figures import plot_cpu, plot_foreign_work
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares, plot_track
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile
@@ -48,6 +48,16 @@ MEANS = pl.DataFrame(
     | {"mean": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5], "n": [3, 3], "run_id": ["r", "s"]}
 )
 STATED = MEANS.with_columns(stated_low="low", stated_high="high")
+SECONDS = pl.DataFrame(
+    {
+        "run_id": ["a", "a"],
+        "sample_time": [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (1, 2)],
+        "busy_percent": [20.0, 60.0],
+        "other_percent": [20.0, 60.0],
+        "expected_percent": [20.0, 20.0],
+        "foreign_percent": [None, 40.0],
+    }
+)
 SAMPLES = pl.DataFrame(
     {"elapsed_s": [1.0], "series": ["a"], "await_ms": [1.0], "start_s": [0.5], "end_s": [1.5]}
     | {f"{share}_percent": [1.0] for share in ("user", "system", "iowait", "steal")}
@@ -111,6 +121,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_spans": {"profile": (plot_spans, lambda: SPANS)},
     "plot_distribution": {"times": (plot_distribution, lambda: TIMES)},
     "plot_cpu": {"samples": (plot_cpu, lambda: SAMPLES)},
+    "plot_foreign_work": {"samples": (plot_foreign_work, lambda: SECONDS)},
     "plot_device": {
         "samples": (plot_device, lambda: SAMPLES),
         "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
