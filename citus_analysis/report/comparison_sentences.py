@@ -26,7 +26,7 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
     if not total:
         if load := _other_load(study, study.alone):
             return [
-                f"No variant was measured with the load of {base}: at its size, the closest differ in {listed([*load])} "
+                f"No variant was measured with the load of {base}: at its size, the closest differ in {listed(load)} "
                 f"(-p pool={','.join(load)} compares without {'it' if len(load) == 1 else 'them'})."
             ]
         return [f"No variant shares an {_common_place(study)} with {base}: nothing can be compared."]
