@@ -19,7 +19,9 @@ from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.setups import CONFIGURATION
 from citus_analysis.spans.analyse.selected_statements import select_statements
+from citus_analysis.stats.start_up import steady_runs
 
 #: A sample of a CPU that is busier than this is at its limit.
 _BUSY_PERCENT: Final = 90.0
@@ -73,6 +75,13 @@ def needs_of(name: str) -> str:
 
 def _table(source: TableSource, name: str) -> pl.DataFrame:
     return as_polars(source.table(name))
+
+
+def _steady_throughput(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+    """Throughput of the steady part; runs of one configuration have one start-up, and runs that did not settle none."""
+    by = ["resource", "phase", *(name for name in CONFIGURATION if name in runs.columns)]
+    steady = steady_runs(runs, _table(source, "client_series"), by).filter("settled")
+    return steady.select(*RUN, value="steady_ops_s")
 
 
 def _parent_share(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
@@ -185,6 +194,11 @@ def _leads(source: TableSource, function: str) -> pl.DataFrame:
 
 #: Name -> measure.
 RUN_MEASURES: Final = {
+    "steady_throughput_ops_s": RunMeasure(
+        "throughput of a run without its start-up",
+        "status lines of the clients (table `client_series`)",
+        _steady_throughput,
+    ),
     "parent_share": RunMeasure(
         "share of the parent in the time of remote statements of the steady state",
         "traces of sampled statements (table `statements`)",
