@@ -42,7 +42,13 @@ def _entered(selection: Selection) -> str:
     if left.is_empty():
         return f"{entered}; no run failed."
     are = "is" if left.height == 1 else "are"
-    gone = f"{counted(left.height, 'run')} failed or lost operations and {are} left out"
+    disturbed = int((left["status"].cast(pl.String) == "doubtful").sum()) if "status" in left.columns else 0
+    why = "failed or lost operations"
+    if disturbed:
+        during = "made while the machine did other work"
+        some = f"{why}, or {'was' if left.height == 1 else 'were'} {during} ({disturbed}),"
+        why = f"{'was' if left.height == 1 else 'were'} {during}" if disturbed == left.height else some
+    gone = f"{counted(left.height, 'run')} {why} and {are} left out"
     return f"{entered}; {gone}: {_resources(left)}."
 
 

@@ -52,7 +52,7 @@ def run_status(tables: RunTables) -> Iterator[Weighted]:
     """List runs that failed or lost operations, which are left out of the statistics unless they are allowed."""
     for run in tables.runs.iter_rows(named=True):
         status, reason = run["status"], run["status_reason"]
-        unless = " that does not allow it" if status == "degraded" else ""
+        unless = " that does not allow it" if status in ("doubtful", "degraded") else ""
         amber = "" if status == "ok" else f"{status}: not part of any statistic{unless}"
         stated = reason or status or "unknown" if amber else "ok"
         yield about(run, "ok", stated, reason or "every planned operation succeeded", amber=amber)
