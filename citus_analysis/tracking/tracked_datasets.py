@@ -25,7 +25,7 @@ from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedR
 _SERIES: Final = ("system", "family", "workers", *LOAD)
 #: By simulation (docs/ci.md).
 _NEWEST: Final = (
-    "a change is found after five further runs at the earliest, later if it is small or few runs precede it: judge the "
+    "a change is found after four further runs at the earliest, later if it is small or few runs precede it: judge the "
     "newest runs by `gate`"
 )
 #: Descriptions of a system that state its commit.

@@ -81,7 +81,7 @@ def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
     where = f"from run {change.place + 1} on ({change.first_after.words()})"
     moved = listed(change.moved, most=_NAMED)
     also = f"also changed there: {moved}" if change.moved else "no other change is known there"
-    return f"{series.name} changed {where}: {change.size_words()}; {also}; {change.alarm.state}."
+    return f"{series.name} changed {where}: {change.size_words()}; {also} ({change.alarm.state})."
 
 
 def track_figures(found: Track) -> list[go.Figure]:
