@@ -94,12 +94,12 @@ def load(
     return Recording(pl.concat(tables["log_events"]), pl.concat(tables["checkpoints"]), _nodes(folder), logs)
 
 
-def parse_log(data: bytes) -> dict[str, pl.DataFrame]:
-    """Tables of one server log."""
+def parse_log(data: bytes, **options: str) -> dict[str, pl.DataFrame]:
+    """Tables of one server log, read with options of its format."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "PGLOG-1-1.log"
         path.write_bytes(data)
-        pieces = list(format_named("pglog").parse(Content(path), Hints(path.name)))
+        pieces = list(format_named("pglog").parse(Content(path), Hints(path.name, options)))
     return {
         name: pl.concat([TABLES[name].parsed().empty(), *(piece.frame(name) for piece in pieces)])
         for name in ("log_events", "checkpoints")

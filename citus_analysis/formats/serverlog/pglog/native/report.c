@@ -52,12 +52,16 @@ static const struct {
 /* The kind of such a message; K_OTHER of others. */
 static enum kind severe_kind(const byte_t *text, place_t begin, place_t end)
 {
+    if (begin >= end) return K_OTHER;
     for (size_t number = 0; number < sizeof severe / sizeof *severe; number++) {
+        if (text[begin] != (byte_t)*severe[number].begins) continue;
         if (begins(text, begin, end, severe[number].begins, strlen(severe[number].begins)) == ABSENT) continue;
         size_t length = strlen(severe[number].holds);
         if (!length) return severe[number].kind;
         for (place_t place = begin; place < end && text[place] != '\n'; place++)
-            if (begins(text, place, end, severe[number].holds, length) != ABSENT) return severe[number].kind;
+            if (text[place] == (byte_t)*severe[number].holds &&
+                begins(text, place, end, severe[number].holds, length) != ABSENT)
+                return severe[number].kind;
     }
     return K_OTHER;
 }
