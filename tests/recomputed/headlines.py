@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
-from tests.recomputed.quantities import Ratio, adjust_by_holm, paired_ratio
+from tests.recomputed.quantities import Ratio, adjust_by_holm, paired_ratio, throttled_share
 from tests.recomputed.truth import SKIP_FIRST, Truth
 
 #: Numbers that sentences spell out.
@@ -28,10 +29,12 @@ _NUMBER: Final = rf"(-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|(?:{_SPELLED})(?![\w-]))
 _KINDS: Final = {
     "n": _NUMBER,
     "op": "(INSERT|SELECT)",
+    "clock": r"(\d\d:\d\d:\d\d)",
     "time": r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",
     "text": "(.+?)",
+    "name": "([^()]+)",
 }
-_PLACE: Final = re.compile(r"<(n|op|time|text)>")
+_PLACE: Final = re.compile(r"<(n|op|time|clock|text|name)>")
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,11 @@ class Binding:
 
 #: p up to which a difference counts as found.
 ALPHA: Final = 0.05
+#: Share of periods from which a quota is the limit of a server, in per cent.
+STOPPED_PERCENT: Final = 50.0
+#: How sure the begin, the end and the amount of other work on a machine are.
+UNSURE_S: Final = 4.0
+UNSURE_PERCENT: Final = 3.0
 BINDINGS: Final = list[Binding]()
 
 
@@ -507,6 +515,22 @@ def fall_by_threads(truth: Truth, said: Said) -> Expected:
 
 @binds(
     "scalability",
+    "<op>: <n> threads do only <n> times the work of <n> (<n> to <n>) with <n> workers; without the start-up "
+    "of up to <n> "
+    "s it stays the same (<n> times, <n> to <n>).",
+)
+def fall_at_start(truth: Truth, said: Said) -> Expected:
+    """The same, and the ratio of the later seconds, of which the fall does not hold."""
+    start_s = int(said.value(6))
+    many, few = (truth.later_rates(said.words[0], place, start_s) for place in (-1, 0))
+    later = paired_ratio(many, few, 0.9)  # as the two one-sided tests that find equality
+    assert later.low <= 1 <= later.high
+    assert paired_ratio(truth.early_rates(said.words[0], -1, start_s), many).high < 1, "the start was not slower"
+    return [*fall_by_threads(truth, said), start_s, later.value, later.low, later.high]
+
+
+@binds(
+    "scalability",
     "<op>: these runs do not show whether <n> threads do more or less work than <n> with <n> workers (<n> "
     "times, <n> to <n>).",
 )
@@ -515,3 +539,222 @@ def leave_threads_open(truth: Truth, said: Said) -> Expected:
     many, few, ratio = truth.growth(said.words[0], "threads")
     assert ratio.p > ALPHA
     return [many, few, truth.workers_of_threads, ratio.value, ratio.low, ratio.high]
+
+
+@binds(
+    "scalability",
+    "The highest throughput was <n> operations/s for <op> (<name>, mean of <n> runs) and <n> operations/s for <op> "
+    "(<name>, mean of <n> runs).",
+)
+@binds("scalability", "The highest throughput was <n> operations/s for <op> (<name>, mean of <n> runs).")
+def find_highest(truth: Truth, said: Said) -> Expected:
+    """The configuration with the largest mean, of all."""
+    found = list[float]()
+    for operation, named in zip(said.words[::2], said.words[1::2], strict=True):
+        runs = truth.runs[truth.runs["operation"] == operation]
+        means = runs.groupby("resource")["throughput"].mean()
+        best = str(means.idxmax())
+        assert best in named, f"the highest throughput of {operation} is that of {best}"
+        found += [float(means.max()), int((runs["resource"] == best).sum())]
+    return found
+
+
+@binds(
+    "scalability",
+    "<n> runs of <n> configurations were analysed; <n> runs were made while the machine did other work and are left "
+    "out: <text>.",
+)
+@binds(
+    "scalability",
+    "<n> runs of <n> configurations were analysed; <n> run was made while the machine did other work and is left "
+    "out: <text>.",
+)
+def count_runs(truth: Truth, said: Said) -> Expected:
+    """Runs that were alone on their machine, and the others."""
+    assert not truth.recording.runs["failed"].any(), "operations failed"
+    assert set(re.split(", | and ", said.words[0])) == set(truth.doubtful["resource"]), "other runs were left out"
+    return [len(truth.runs), truth.runs["resource"].nunique(), len(truth.doubtful)]
+
+
+# Resources
+
+
+def _throttled(truth: Truth, *, alone: bool = True) -> pd.Series[float]:
+    """By configuration and control group: the mean over runs of the share of periods in which the quota stopped it."""
+    rows = truth.recording.throttling
+    shares = throttled_share(truth.alone(rows) if alone else rows)
+    return shares.groupby(["resource", "group"])["share"].mean()
+
+
+@binds(
+    "resources",
+    "A quota of CPU time stopped the server that reached it most often in <n> % of the kernel's periods in "
+    "<text> to <n> % "
+    "in <text> (means of runs). A stopped server continues at the beginning of the next period, so times of statements "
+    "grow in steps of a period, and samples of a machine's CPUs do not show how busy a node was.",
+)
+def find_throttled(truth: Truth, said: Said) -> Expected:
+    """The server of each configuration that was stopped most often."""
+    most = _throttled(truth).groupby("resource").max()
+    ends = most.min(), most.max()
+    for name, end in zip(said.words, ends, strict=True):
+        assert np.isclose(most[name], end, atol=0.5), f"{name} was stopped in {most[name]:.1f} % of periods"
+    return [float(most.min()), float(most.max())]
+
+
+@binds(
+    "resources",
+    "A machine did work that is not the run's own in <n> of <n> runs, for <n> s between <time> and <clock> "
+    "UTC, which took "
+    "<n> to <n> % of its CPU time (<text>). These runs are doubtful and enter no mean unless allowed.",
+)
+@binds(
+    "resources",
+    "A machine did work that is not the run's own in <n> of <n> runs, for <n> s between <time> and <clock> "
+    "UTC, which took "
+    "<n> % of its CPU time (<text>). This run is doubtful and enters no mean unless allowed.",
+)
+def find_foreign(truth: Truth, said: Said) -> Expected:
+    """Runs with more user CPU than others at the same throughput, after the start of the clients.
+
+    The usual CPU of a second is known to some points, and where other work begins and ends to some seconds: the stated
+    seconds, times and shares have to lie within these of those found here.
+    """
+    seconds = truth.foreign_seconds
+    begin, end = seconds["time"].min(), seconds["time"].max()
+    for place, found in ((0, begin), (1, end)):
+        stated = said.words[place] if place == 0 else f"{said.words[0][:10]} {said.words[1]}"
+        off = (pd.Timestamp(stated, tz="UTC") - found).total_seconds()
+        assert abs(off) <= UNSURE_S, f"other work was from {begin} to {end}"
+    assert set(re.split("; ", said.words[2])) == set(truth.doubtful["resource"]), "other runs were doubtful"
+    shares = seconds.groupby(["resource", "iteration"])["excess"].mean()
+    low, high = (Within(share - UNSURE_PERCENT, share + UNSURE_PERCENT) for share in (shares.min(), shares.max()))
+    around = Within(len(seconds) - UNSURE_S, len(seconds) + UNSURE_S)
+    ends = [low, high] if "<n> to <n> % of its" in said.form else [low]
+    return [len(truth.doubtful), len(truth.recording.runs), around, *ends]
+
+
+@binds(
+    "resources",
+    "The CPUs of the machines, which are not those that a quota leaves to a node, had time to spare in all <n> systems "
+    "(means from <n> % in <text> to <n> % in <text>).",
+)
+def state_busy(truth: Truth, said: Said) -> Expected:
+    """iostat's CPU, the mean of each configuration."""
+    means = truth.alone(truth.recording.iostat_samples).groupby("resource")["busy"].mean()
+    assert said.words == (means.idxmin(), means.idxmax()), f"the ends are {means.idxmin()} and {means.idxmax()}"
+    return [len(means), float(means.min()), float(means.max())]
+
+
+@binds("resources", "<op> on <n> workers keeps the CPUs <n> % busy with <n> client threads and <n> % with <n>.")
+def compare_busy(truth: Truth, said: Said) -> Expected:
+    """The same by threads."""
+    rows = truth.alone(truth.recording.iostat_samples)
+    rows = rows[rows["resource"].isin(truth.usual_loads) & (rows["operation"] == said.words[0])]
+    means = rows[rows["workers"] == truth.workers_of_threads].groupby("threads")["busy"].mean()
+    few, many = means.index.min(), means.index.max()
+    return [truth.workers_of_threads, float(means[few]), few, float(means[many]), many]
+
+
+@binds(
+    "resources",
+    "At least one task on the machine of nodes <n> to <n> of <text> was stalled for the CPU <n> % of the time, "
+    "and <n> % at "
+    "most.",
+)
+def state_stalled(truth: Truth, said: Said) -> Expected:
+    """The configuration with the largest mean pressure of CPU."""
+    stalls = truth.alone(truth.recording.stalls)
+    means = stalls.groupby("resource")["share"].mean()
+    most = str(means.idxmax())
+    assert said.words[0] == most, f"it is {most}"
+    nodes = truth.recording.descriptions[most]["facts"]["workers"]
+    return [0, nodes, float(means.max()), float(stalls.loc[stalls["resource"] == most, "share"].max())]
+
+
+@binds(
+    "resources",
+    "The busiest device, vda in <text>, had a request in flight <n> % of the time, and <n> % at most; a "
+    "request took <n> ms "
+    "on average.",
+)
+def state_device(truth: Truth, said: Said) -> Expected:
+    """iostat's device; the time of a request is the mean over the samples."""
+    samples = truth.alone(truth.recording.iostat_samples)
+    means = samples.groupby("resource")["util"].mean()
+    assert said.words[0] == means.idxmax(), f"it is {means.idxmax()}"
+    rows = samples[samples["resource"] == means.idxmax()]
+    return [float(means.max()), float(rows["util"].max()), float((rows["waited_ms"] / rows["requests"]).mean())]
+
+
+@binds(
+    "resources",
+    "perf's report of <text> names the functions of <n> % of all samples: <n> % in postgres, <n> % in the "
+    "kernel, <n> % in "
+    "libc and <n> % elsewhere. Most time was spent in <text>, <n> % (one recording). The event cpu-clock is a "
+    "timer: its "
+    "samples fall where interrupts are let in again, so that functions of the kernel that keep them out are "
+    "counted under "
+    "those that let them in (_raw_spin_unlock_irqrestore, finish_task_switch).",
+)
+def state_functions(truth: Truth, said: Said) -> Expected:
+    """The lines of the report."""
+    lines = truth.recording.read_perf(said.words[0])
+    assert lines["name"].iloc[0] == said.words[1], f"most time was spent in {lines['name'].iloc[0]}"
+    where = [("postgres",), ("[kernel.kallsyms]",), ("libc.so.6",)]
+    shares = [float(lines.loc[lines["object"].isin(names), "share"].sum()) for names in where]
+    every = float(lines["share"].sum())
+    return [every, *shares, every - sum(shares), float(lines["share"].max())]
+
+
+@binds(
+    "resources",
+    "Each of the <n> nodes of <text> had <n> to <n> connections from clients and <n> to <n> from other nodes "
+    "(medians over "
+    "time).",
+)
+def state_connections(truth: Truth, said: Said) -> Expected:
+    """The snapshots of sessions of that configuration."""
+    rows = truth.recording.sessions
+    medians = rows[rows["resource"] == said.words[0]].groupby("node")[["client", "internal"]].median()
+    return [
+        len(medians),
+        *(float(end) for name in ("client", "internal") for end in (medians[name].min(), medians[name].max())),
+    ]
+
+
+# Bottleneck
+
+
+@binds("bottleneck", "In all <n> configurations the first limit is the CPU quota of the servers.")
+def name_limit(truth: Truth, said: Said) -> Expected:
+    """Each configuration has a server that its quota stopped in most periods."""
+    most = _throttled(truth, alone=False).groupby("resource").max()
+    assert (most > STOPPED_PERCENT).all(), f"{most.idxmin()} was stopped in {most.min():.0f} % of periods only"
+    return [len(most)]
+
+
+@binds(
+    "bottleneck",
+    "There is no sign that the load generator is the first limit in any of <n> configurations, but <n> "
+    "resources have no "
+    "snapshots of sessions, which would decide.",
+)
+def name_missing(truth: Truth, said: Said) -> Expected:
+    """The files with snapshots."""
+    folders = truth.recording.resources
+    return [len(folders), sum(not any((one / "snapshots").glob("activity-*")) for one in folders)]
+
+
+@binds(
+    "bottleneck",
+    "<text>, <op>: the first limit is the CPU quota of the servers (node <n>), confidence high: a quota "
+    "stopped a control "
+    "group of the servers of node <n> in <n> % of the periods.",
+)
+def state_limit(truth: Truth, said: Said) -> Expected:
+    """The server of that configuration that was stopped most often."""
+    throttled = _throttled(truth, alone=said.words[0] not in set(truth.doubtful["resource"])).reset_index()
+    shares = throttled[throttled["resource"] == said.words[0]].set_index("group")["share"]
+    node = float(str(shares.idxmax()).removeprefix("postgres-node"))
+    return [node, node, float(shares.max())]

@@ -300,7 +300,8 @@ def _record(when: datetime, pid: int, line: int, app: str, text: str) -> str:
 def _machine(cell: Cell, iteration: int, start: datetime, random: np.random.Generator) -> Iterator[str]:
     yield "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----"
     yield " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC"
-    own = min(35.0, cell.rate / 80)
+    # Quotas of the nodes decide what the run itself uses.
+    own = 2 + 20 * cell.cpu * cell.workers
     foreign = FOREIGN_PERCENT if (cell.resource, iteration) in FOREIGN else 0
     for second in range(SECONDS + 2):
         user = round(own + foreign + random.normal(0, 1)) if second else 40

@@ -43,8 +43,10 @@ _SHARD: Final = re.compile(r"usertable_(\d+)")
 _DURATION: Final = re.compile(r"^duration: ([\d.]+) ms$")
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, which may be packed by zstd."""
+def read_text(path: Path | None) -> str:
+    """The text of a file, which may be packed by zstd; empty: there is none."""
+    if path is None:
+        return ""
     if path.suffix == ".zst":
         with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
             return stream.read().decode("utf-8", "replace")
@@ -389,7 +391,7 @@ class Recording:
 
     @cached_property
     def throttling(self) -> pd.DataFrame:
-        """Each control group's share of periods in which it was stopped, over the samples of each run."""
+        """Each control group's periods and those in which it was stopped, at each sample within a run."""
         rows = []
         wanted = re.compile(r"/demo/([\w-]+)/cpu\.stat:(nr_periods|nr_throttled|throttled_time) (\d+)$")
         for resource in self.resources:
@@ -402,6 +404,86 @@ class Recording:
                     elif one := wanted.search(line):
                         rows.append((resource.name, iteration, time, one[1], one[2], int(one[3])))
         frame = pd.DataFrame(rows, columns=["resource", "iteration", "time", "group", "what", "value"])
-        return frame.pivot_table(
-            index=["resource", "iteration", "group", "time"], columns="what", values="value", aggfunc="first"
-        ).reset_index()
+        frame["time"] = pd.to_datetime(frame["time"], utc=True)
+        keys = ["resource", "iteration", "group", "time"]
+        samples = frame.pivot_table(index=keys, columns="what", values="value", aggfunc="first").reset_index()
+        limits = self.runs[["resource", "iteration", "all_from", "all_until"]]
+        found = samples.merge(limits, on=["resource", "iteration"])
+        return found[(found["time"] >= found["all_from"]) & (found["time"] <= found["all_until"])]
+
+    @cached_property
+    def iostat_samples(self) -> pd.DataFrame:
+        """iostat's samples within runs: the machine's busy CPU and its device in per cent, and the wait of requests."""
+        rows = []
+        for resource in self.resources:
+            text = read_text(next((resource / "general").glob("worker-0.out*"), None))
+            # The first sample of each output is the mean since the machine started.
+            for output in re.split(r"^Linux ", text, flags=re.MULTILINE)[1:]:
+                for sample in re.split(r"^(?=\d{4}-\d\d-\d\dT)", output, flags=re.MULTILINE)[2:]:
+                    lines = sample.splitlines()
+                    cpu = [float(field) for field in lines[2].split()]
+                    device = dict(zip(lines[4].split(), lines[5].split(), strict=True))
+                    requests = float(device["r/s"]), float(device["w/s"])
+                    waits = float(device["r_await"]), float(device["w_await"])
+                    row = [resource.name, lines[0], 100 - cpu[-1] - cpu[3], float(device["%util"])]
+                    rows.append([*row, sum(requests), float(np.dot(requests, waits))])
+        columns = ["resource", "time", "busy", "util", "requests", "waited_ms"]
+        samples = pd.DataFrame(rows, columns=columns)
+        samples["time"] = pd.to_datetime(samples["time"], utc=True)
+        return self.within_runs(samples)
+
+    def within_runs(self, samples: pd.DataFrame, seconds: float = 1.0) -> pd.DataFrame:
+        """Samples with a resource and a time at the end of their seconds, with the run in which these lie."""
+        runs = self.runs[["resource", "iteration", "operation", "workers", "threads", "all_from", "all_until"]]
+        joined = samples.merge(runs, on="resource")
+        begin = joined["time"] - pd.Timedelta(seconds=seconds)
+        inside = (begin >= joined["all_from"]) & (joined["time"] <= joined["all_until"])
+        return joined[inside].reset_index(drop=True)
+
+    @cached_property
+    def stalls(self) -> pd.DataFrame:
+        """The share of each sampled second in which some task waited for a CPU, in per cent."""
+        rows = []
+        for resource in self.resources:
+            for path in sorted((resource / "general").glob("host-0-*")):
+                text = read_text(path)
+                times = pd.to_datetime(re.findall(r"^sampled (.+)$", text, re.MULTILINE), utc=True)
+                totals = re.findall(r"^/proc/pressure/cpu:some .* total=(\d+)$", text, re.MULTILINE)
+                if not totals:
+                    continue
+                samples = pd.DataFrame({"time": times, "total": np.array(totals, float)})
+                passed = samples["time"].diff().dt.total_seconds()
+                share = 100 * samples["total"].diff() / 1e6 / passed
+                iteration = int(_found(r"host-0-(\d+)", path.name))
+                frame = samples.assign(share=share, begin=samples["time"].shift(), resource=resource.name)
+                rows.append(frame.assign(iteration=iteration).dropna(subset=["share"]))
+        if not rows:
+            return pd.DataFrame(columns=["resource", "iteration", "time", "begin", "share"])
+        limits = self.runs[["resource", "iteration", "all_from", "all_until"]]
+        found = pd.concat(rows).merge(limits, on=["resource", "iteration"])
+        return found[(found["begin"] >= found["all_from"]) & (found["time"] <= found["all_until"])]
+
+    @cached_property
+    def sessions(self) -> pd.DataFrame:
+        """How many sessions of clients and of other nodes each node had, at each snapshot within a run."""
+        rows = []
+        columns = ["sample_time", "backend_type", "application_name"]
+        for resource in self.resources:
+            for path in sorted((resource / "snapshots").glob("activity-*")):
+                frame = pd.read_csv(path, usecols=columns)
+                own = frame["application_name"] == "citus-analysis"  # of the sampler
+                frame = frame[(frame["backend_type"] == "client backend") & ~own]
+                internal = frame["application_name"].fillna("").str.startswith("citus_internal")
+                counts = internal.groupby(frame["sample_time"]).agg(internal="sum", every="size").reset_index()
+                counts["client"] = counts["every"] - counts["internal"]
+                counts["time"] = pd.to_datetime(counts["sample_time"], utc=True)
+                rows.append(counts.assign(resource=resource.name, node=int(_found(r"activity-(\d+)", path.name))))
+        return self.within_runs(pd.concat(rows), 0.0) if rows else pd.DataFrame()
+
+    def read_perf(self, resource: str) -> pd.DataFrame:
+        """The functions of a perf report: share of samples in per cent, the object and the symbol."""
+        (path,) = (self.folder / resource / "perf").glob("report-flat-*")
+        found = re.findall(r"^ +([\d.]+)%  (\S+) +\[.\] (\S+)", read_text(path), re.MULTILINE)
+        return pd.DataFrame(
+            [(float(share), where, name) for share, where, name in found], columns=["share", "object", "name"]
+        )

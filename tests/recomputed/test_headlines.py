@@ -10,7 +10,7 @@ from tests.recomputed.first_box import read_first_box
 from tests.recomputed.headlines import BINDINGS, agrees, complain
 from tests.recomputed.truth import Truth
 
-PAGES = ("comparison", "profile", "server")
+PAGES = ("bottleneck", "comparison", "profile", "resources", "scalability", "server")
 
 
 @pytest.mark.parametrize("page", PAGES)

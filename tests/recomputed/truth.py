@@ -8,7 +8,7 @@ from typing import Final
 
 import pandas as pd
 
-from tests.recomputed.quantities import Ratio, compare_family, find_foreign_work, profile, select
+from tests.recomputed.quantities import Ratio, compare_family, find_foreign_work, profile, rate_after, select
 from tests.recomputed.raw_files import Recording, Records
 
 #: Statements at the beginning of each session that are its start.
@@ -30,6 +30,16 @@ class Truth:
     def doubtful(self) -> pd.DataFrame:
         """Runs beside other work on their machine."""
         return find_foreign_work(self.recording.runs, self.recording.machine_seconds)
+
+    @cached_property
+    def foreign_seconds(self) -> pd.DataFrame:
+        """The seconds of these runs in which the machine used far more user CPU than others at their throughput."""
+        usual = self.doubtful.assign(usual=self.doubtful["us"] - self.doubtful["excess"])
+        seconds = self.recording.machine_seconds.merge(usual[["resource", "iteration", "usual"]])
+        seconds = seconds.assign(excess=seconds["us"] - seconds["usual"])
+        # The start of the clients takes CPU, too.
+        started = seconds["time"] >= seconds["measured_from"] + pd.Timedelta(seconds=3)
+        return seconds[started & (seconds["excess"] > 10)]
 
     def alone(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Rows of the runs that were alone on their machine."""
@@ -111,6 +121,20 @@ class Truth:
     def workers_of_threads(self) -> float:
         """The size of the clusters on which several numbers of threads were measured."""
         return float(self.runs.query("experiment == 'citus-connections'")["workers"].iloc[0])
+
+    def later_rates(self, operation: str, place: int, start_s: int) -> pd.Series[float]:
+        """The mean rates after some seconds of the usual set-up with the fewest (0) or the most threads (-1)."""
+        return rate_after(self.runs, self._by_threads(operation)[place], start_s)
+
+    def early_rates(self, operation: str, place: int, start_s: int) -> pd.Series[float]:
+        """Those of these seconds."""
+        rows = self.runs[self.runs["resource"] == self._by_threads(operation)[place]]
+        return pd.Series([float(one[:start_s].mean()) for one in rows["series"]], index=rows["iteration"])
+
+    def _by_threads(self, operation: str) -> list[str]:
+        rows = self.runs[self.runs["resource"].isin(self.usual_loads) & (self.runs["operation"] == operation)]
+        rows = rows[rows["workers"] == self.workers_of_threads].drop_duplicates("resource")
+        return [str(name) for name in rows.sort_values("threads")["resource"]]
 
     def rates(self, resource: str) -> pd.Series[float]:
         """The throughputs of a configuration by block."""
