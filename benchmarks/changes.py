@@ -319,7 +319,7 @@ def _finite(figures: object) -> object:
 def main() -> None:
     """Print the figures, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--series", type=int, default=2_000)
+    parser.add_argument("--series", type=int, default=800)
     parser.add_argument("--tcpd", type=Path)
     parser.add_argument("--calibrate", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
