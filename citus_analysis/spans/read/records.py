@@ -8,9 +8,9 @@ few *events*; its statement follows from the events before it:
 - a duration whose predecessor is not an opener may be a phase (parse, bind) of the statement to come, or of a statement
   of which nothing else was logged. Unless transactions (`%v`) differ, it is the bind phase of the execution directly
   after it if the session logs all statements, if the transaction is the same, or if it ended when the execution began.
-  It is the parse phase of the unnamed statement likewise, of a named one only at its first execution, if the session has
-  no other duration without an owner. Simple statements, fetches and fastpath calls have no such phases. What remains
-  open belongs to no statement;
+  It is the parse phase of the unnamed statement likewise, of a named one only at its first execution, if the session
+  has no other duration without an owner. Simple statements, fetches and fastpath calls have no such phases. What
+  remains open belongs to no statement;
 - `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener; so is what the
   local executor of Citus 13.2 and later says of a plan that it was handed, and `executing the command locally`. A plan
   that the planner made for a shard on the own node is one if nothing else tells where a statement on data was executed;
