@@ -57,13 +57,13 @@ pytest: setup
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
 
-NATIVE := citus_analysis/formats/serverlog/pglog/native
+NATIVE := citus_analysis/formats/pglog/native
 
 # What is compiled: every file by itself, and the whole, without a warning of any compiler that is here.
 native:
 	@for compiler in gcc clang; do \
 	  command -v $$compiler >/dev/null 2>&1 || continue; \
-	  for file in $(NATIVE)/*.c citus_analysis/formats/reading/native/*.c; do \
+	  for file in $(NATIVE)/*.c citus_analysis/formats/parsing/native/*.c; do \
 	    $$compiler -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $$file || exit 1; \
 	  done; \
 	  echo "native: $$compiler has no warning"; \
@@ -71,7 +71,7 @@ native:
 
 # The header that the scanner shares with Python, after a change of the schema or of the header's structures.
 layout: $(VENV)/.ready
-	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.serverlog.pglog.compiled.layout import layout_header; print(layout_header(), end='')" \
+	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.pglog.compiled import layout_header; print(layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
 
 # The compiled code under the sanitizers of addresses and undefined behaviour: the corpora, then a minute of fuzzing for

@@ -25,8 +25,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FORMATS = Path("citus_analysis/formats")
 #: Library, beside the module that loads it -> the file that includes all its parts.
 LIBRARIES = {
-    FORMATS / "serverlog/pglog/_scanner": FORMATS / "serverlog/pglog/native/all.c",
-    FORMATS / "reading/_fields": FORMATS / "reading/native/fields.c",
+    FORMATS / "pglog/_scanner": FORMATS / "pglog/native/all.c",
+    FORMATS / "parsing/_fields": FORMATS / "parsing/native/fields.c",
 }
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 #: Platform of a wheel -> the target that ziglang compiles for.

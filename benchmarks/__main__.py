@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Final
 
 from citus_analysis.report import report_names
-from citus_analysis.texts.text_tables import text_table
+from citus_analysis.texts.tables import render_text_table
 
 RESULTS: Final = Path(__file__).parent / "results"
 
@@ -112,7 +112,7 @@ def table(before: dict[str, object], today: dict[str, object]) -> list[str]:
         (what, figure(today.get(name), place), figure(before.get(name), place), figure(days, f"{name}.day"), target)
         for what, name, place, target in FIGURES
     ]
-    return text_table(("what", "today", "before", "of", "target"), rows, right={1, 2, 4}, ruled=True)
+    return render_text_table(("what", "today", "before", "of", "target"), rows, right={1, 2, 4}, ruled=True)
 
 
 def remember(name: str, began: float) -> None:

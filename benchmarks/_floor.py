@@ -19,14 +19,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from citus_analysis.dataset.storage.digests import content_hash
-from citus_analysis.dataset.storage.encoding import MOST_ROWS, stored_rows, writer_options
+from citus_analysis.dataset.digests import hash_file_content
+from citus_analysis.dataset.parts import MOST_ROWS, build_writer_options, concatenate_stored_rows
 from citus_analysis.formats import Content
-from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.formats.serverlog.pglog._chunks import chunks
-from citus_analysis.formats.serverlog.pglog._prefix import compile_prefix
-from citus_analysis.formats.serverlog.pglog._read import CHUNK_BYTES
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
+from citus_analysis.formats.pglog import CHUNK_BYTES, STUDY_PREFIX
+from citus_analysis.formats.pglog.chunking import split_into_record_chunks
+from citus_analysis.formats.pglog.compiled import Memory, scan_fast
+from citus_analysis.formats.pglog.prefix import compile_prefix
 from citus_analysis.schema import TABLES, Table
 
 LARGE: Final = ("log_events", "statements", "spans")
@@ -42,7 +41,10 @@ CHEAPEST: Final[dict[str, Any]] = {
 def scanned(path: Path) -> int:
     """Scan a log; how many records it has."""
     prefix, memory = compile_prefix(STUDY_PREFIX), Memory()
-    return sum(len(scan_fast(chunk, prefix, memory).rows) for chunk in chunks(Content(path), prefix, CHUNK_BYTES))
+    return sum(
+        len(scan_fast(chunk, prefix, memory).rows)
+        for chunk in split_into_record_chunks(Content(path), prefix, CHUNK_BYTES)
+    )
 
 
 def batches(dataset: Path, table: Table) -> Iterator[pa.RecordBatch]:
@@ -55,7 +57,7 @@ def batches(dataset: Path, table: Table) -> Iterator[pa.RecordBatch]:
 
 def encoded(table: Table, batch: pa.RecordBatch, options: dict[str, Any]) -> None:
     """Encode rows in memory."""
-    rows = stored_rows(table, [batch])
+    rows = concatenate_stored_rows(table, [batch])
     with pq.ParquetWriter(pa.BufferOutputStream(), rows.schema, **options) as writer:
         writer.write_table(rows, row_group_size=MOST_ROWS)
 
@@ -70,10 +72,10 @@ def floor(logs: Path, dataset: Path) -> dict[str, float]:
         spent[what] += time.thread_time() - before
 
     for path in sorted(logs.rglob("*.log")):
-        measured("hash", content_hash, path)
+        measured("hash", hash_file_content, path)
         measured("scan", scanned, path)
     for table in map(TABLES.__getitem__, LARGE):
-        options = writer_options(table)
+        options = build_writer_options(table)
         for batch in batches(dataset, table):
             measured("encode", encoded, table, batch, options)
             measured("encode_cheapest", encoded, table, batch, {**options, **CHEAPEST})

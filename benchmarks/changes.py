@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from citus_analysis.core.array_types import Floats
-from citus_analysis.stats.series import change_points
-from citus_analysis.stats.series.change_points import find_changes, follow_changes, newest_shift
+from citus_analysis.core.type_aliases import Floats
+from citus_analysis.stats import change_points
+from citus_analysis.stats.change_points import find_changes, follow_changes, newest_shift
 
 RESULTS: Final = Path(__file__).parent / "results" / "changes.json"
 TIGERBEETLE: Final = Path(__file__).parents[1] / "tests" / "data" / "series" / "tigerbeetle.json"
@@ -298,7 +298,7 @@ def calibrated(series: int = 8_000) -> dict[int, dict[str, float]]:
         largest = []
         for _ in range(series if n <= 100 else series // 2):
             values = random.random(n)
-            windows = change_points._windows(values)
+            windows = change_points._list_test_windows(values)
             largest.append(float(windows.scores(change_points._charged_autocorrelation(values)).max(initial=0)))
         rows[n] = {
             f"{share:g}": round(share / (2 * float(stats.norm.sf(np.quantile(largest, 1 - share)))), 1)

@@ -20,10 +20,9 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.published.collections.gaps import SHIFT_S, hot_times
-from citus_analysis.published.collections.published_results import PublishedResult, read_results
+from citus_analysis.published.collections import SHIFT_S, PublishedResult, compute_hot_times, read_results
 
 RESULTS: Final = Path(__file__).parent / "results" / "clickbench_reruns.json"
 QUERIES: Final = 43
@@ -61,7 +60,7 @@ def compared(a: Floats, b: Floats) -> tuple[float, bool] | None:
     both = np.isfinite(a[:, 1:]).all(axis=1) & np.isfinite(b[:, 1:]).all(axis=1)
     if both.sum() < FEWEST:
         return None
-    hot = np.mean(np.log(SHIFT_S + hot_times(a[both])) - np.log(SHIFT_S + hot_times(b[both])))
+    hot = np.mean(np.log(SHIFT_S + compute_hot_times(a[both])) - np.log(SHIFT_S + compute_hot_times(b[both])))
     warm = [np.log(SHIFT_S + one[both, 1:]) for one in (a, b)]
     variances = np.concatenate([one.var(axis=1, ddof=1) / 2 for one in warm])
     total = float(variances.sum())

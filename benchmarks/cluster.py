@@ -31,7 +31,7 @@ from typing import Final
 from benchmarks._hour import SHAPES, write_hour
 from benchmarks.pglog import Cost, measured
 from citus_analysis.dataset import Progress, ingest
-from citus_analysis.runner.systems.server import free_port
+from citus_analysis.runner.embedded import find_free_port
 
 RESULTS: Final = Path(__file__).parent / "results" / "cluster.json"
 WAYS: Final = (("--jobs", "2"), ("--cluster", "local:2"))
@@ -86,7 +86,7 @@ def slope(source: Path, folder: Path) -> list[dict[str, object]]:
 @contextmanager
 def cluster(number: int, folder: Path) -> Iterator[str]:
     """A scheduler, and workers that are held."""
-    port = free_port()
+    port = find_free_port()
     address = f"tcp://127.0.0.1:{port}"
     processes = [started("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")]
     worker = ("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
@@ -128,11 +128,9 @@ def wait_for(address: str, number: int) -> None:
 
 def warmed() -> None:
     """Import what tasks need."""
-    from citus_analysis.dataset.ingesting import reading_stretches  # noqa: F401 - tasks find it imported
-    from citus_analysis.dataset.ingesting.recognise import registry_key
-    from citus_analysis.dataset.ingesting.records import log_records, session_groups  # noqa: F401 - likewise
+    from citus_analysis.dataset.recognise import hash_format_registry
 
-    registry_key()
+    hash_format_registry()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

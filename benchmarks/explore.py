@@ -21,7 +21,7 @@ import polars as pl
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.explorer import Exploration, Selection
-from citus_analysis.explorer.selections import with_elapsed
+from citus_analysis.explorer.selections import add_elapsed_time
 
 RESULTS = Path(__file__).parent / "results" / "explore.json"
 RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "citus-w4-t32-load"
@@ -34,7 +34,7 @@ class Repeated:
     def __init__(self, dataset: Dataset, rows: int) -> None:
         once = dataset.statements().drop_nulls("total_us")
         copies = -(-rows // once.height)
-        length = pl.duration(microseconds=cast("int", with_elapsed(once)["elapsed_us"].max()))
+        length = pl.duration(microseconds=cast("int", add_elapsed_time(once)["elapsed_us"].max()))
         shift = pl.Series("copy", range(copies), dtype=pl.Int64).to_frame()
         repeated = once.with_columns(run_id=pl.lit("run")).join(shift, how="cross").head(rows)
         self.statements = repeated.with_columns(

@@ -21,8 +21,8 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from citus_analysis.core.array_types import Floats
-from citus_analysis.stats.compare.paired_looks import log_evidence
+from citus_analysis.core.type_aliases import Floats
+from citus_analysis.stats.paired_looks import log_evidence
 
 RESULTS: Final = Path(__file__).parent / "results" / "pairs.json"
 SERIES: Final = 10_000

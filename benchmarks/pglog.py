@@ -57,9 +57,9 @@ OTHER_HEAD: Final = rb"\1 UTC [\2]: [\3-1] user=bench,db=ycsb,app=\4,client=10.0
 READER: Final = """
 import sys
 from pathlib import Path
-from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.run_windows import Tagger
-from citus_analysis.dataset.storage.parts import PartWriter
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.run_windows import Tagger
+from citus_analysis.dataset.parts import PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 tagger = Tagger("source", Identity(resource="benchmark"))
 folder = Path(sys.argv[2])

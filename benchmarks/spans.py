@@ -16,15 +16,15 @@ from pathlib import Path
 
 import polars as pl
 
-from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.run_windows import Tagger
-from citus_analysis.dataset.storage.parts import STAGING, PartWriter
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.parts import STAGING, PartWriter
+from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.match.matching import Matching, judge, matched
-from citus_analysis.spans.match.pairing import pair_by_order
-from citus_analysis.spans.read.sessions import Sessions, read_sessions
+from citus_analysis.spans.executions import Sessions, read_sessions
+from citus_analysis.spans.matching import Matching, build_matching, judge
+from citus_analysis.spans.pairing import pair_by_order
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded" / "w2-t16-insert"
 RESULTS = Path(__file__).parent / "results" / "spans.json"
@@ -109,7 +109,7 @@ def matching_of(sessions: Sessions) -> Matching:
     """The tasks of one iteration with their children."""
     ordered = pair_by_order(sessions)
     (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
-    return matched(ordered, verdict, clocks)
+    return build_matching(ordered, verdict, clocks)
 
 
 def measure(statements: int) -> dict[str, float]:
@@ -120,7 +120,7 @@ def measure(statements: int) -> dict[str, float]:
     build_traces(events, nodes())
     start = time.process_time()
     matching = matching_of(read_sessions(many, nodes()))
-    matched = time.process_time() - start
+    build_matching = time.process_time() - start
     exact = int((matching.pairs["match"] == "exact").sum())
     del matching
     start, begin = time.process_time(), time.perf_counter()
@@ -134,11 +134,11 @@ def measure(statements: int) -> dict[str, float]:
         "exact_pairs": exact,
         "reading_s_per_million": reading / STATEMENTS * 1e6,
         "reading_to_memory_s_per_million": to_memory / STATEMENTS * 1e6,
-        "matching_s_per_million": matched / count * 1e6,
+        "matching_s_per_million": build_matching / count * 1e6,
         "traces_s_per_million": built / count * 1e6,
         "traces_elapsed_s": elapsed,
-        "matching_over_reading": matched / count / (reading / STATEMENTS),
-        "matching_over_reading_to_memory": matched / count / (to_memory / STATEMENTS),
+        "matching_over_reading": build_matching / count / (reading / STATEMENTS),
+        "matching_over_reading_to_memory": build_matching / count / (to_memory / STATEMENTS),
         "traces_over_reading": built / count / (reading / STATEMENTS),
         "table_memory_mb": many.estimated_size("mb"),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.stats import cut_warm_up
 from citus_analysis.stats.start_up import find_start_up
 

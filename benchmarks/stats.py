@@ -22,11 +22,11 @@ from scipy.optimize import curve_fit
 from citus_analysis import stats
 from citus_analysis.scaling.fitting import fit_model
 from citus_analysis.scaling.models import USL
-from citus_analysis.stats.compare.ranks import hodges_lehmann
-from citus_analysis.stats.estimate.bootstrap import bca_interval
-from citus_analysis.stats.estimate.nested import nested_interval
-from citus_analysis.stats.planning import enough_runs
-from citus_analysis.stats.series.sequences import effective_sample_size
+from citus_analysis.stats.bootstrap import estimate_bca_interval
+from citus_analysis.stats.planning import check_enough_runs
+from citus_analysis.stats.run_percentiles import estimate_nested_interval
+from citus_analysis.stats.verdicts import estimate_hodges_lehmann
+from citus_analysis.stats.warmup import estimate_effective_sample_size
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "stats.json"
@@ -84,12 +84,12 @@ def speed() -> list[dict[str, object]]:
     pairs: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
         (
             "bootstrap of a mean, n = 100, 2,000 resamples",
-            lambda: bca_interval([sample], np.mean, resamples=2_000),
+            lambda: estimate_bca_interval([sample], np.mean, resamples=2_000),
             lambda: naive_bootstrap(sample.tolist(), 2_000),
         ),
         (
             "Hodges-Lehmann shift, 400 against 400",
-            lambda: hodges_lehmann(a, b),
+            lambda: estimate_hodges_lehmann(a, b),
             lambda: naive_shift(a.tolist(), b.tolist()),
         ),
         (
@@ -99,7 +99,7 @@ def speed() -> list[dict[str, object]]:
         ),
         (
             "effective sample size, n = 4,000 (loops: 100 lags only)",
-            lambda: effective_sample_size(series),
+            lambda: estimate_effective_sample_size(series),
             lambda: naive_autocorrelations(series.tolist(), 100),
         ),
     ]
@@ -183,7 +183,7 @@ def _runs_of_200(rng: np.random.Generator, n: int) -> Floats:
 
 
 def _nested(values: Floats) -> stats.Interval:
-    return nested_interval(list(values))
+    return estimate_nested_interval(list(values))
 
 
 def _normal_formula(values: Floats) -> stats.Interval:
@@ -215,7 +215,7 @@ def _stopping(repeats: int) -> list[dict[str, object]]:
         for _ in range(repeats):
             values = rng.normal(100, 8, 60)
             n = least
-            while n < values.size and not enough_runs(values[:n], 0.05, least=least).enough:
+            while n < values.size and not check_enough_runs(values[:n], 0.05, least=least).enough:
                 n += 1
             held += 100 in stats.mean_interval(values[:n])
         name = "mean at which stopping at ±5 % ends, spread 8 %; n = fewest runs"

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from citus_analysis.core.drawing import draw_results_by
-from citus_analysis.public_names import public_of_stub
+import lazy_loader
+
+from citus_analysis.core.displays import draw_results_by
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__getattr__, __dir__, __all__ = public_of_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def _figure_of(result: object) -> Figure:

@@ -1,5 +1,5 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
-from . import accounts as accounts
+from . import attribution as attribution
 from . import bottleneck as bottleneck
 from . import dataset as dataset
 from . import defaults as defaults
@@ -21,7 +21,7 @@ from . import stats as stats
 from . import tracking as tracking
 from . import units as units
 from ._renamed import compare as compare
-from .accounts import why as why
+from .attribution import why as why
 from .dataset import Dataset as Dataset
 from .dataset import ingest as ingest
 from .dataset import inspect as inspect

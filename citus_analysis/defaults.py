@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from citus_analysis.public_names import public
-
 __all__ = [
     "ASSURANCE",
     "CHANGE_ALPHA",
@@ -36,8 +34,6 @@ __all__ = [
     "UNTIL_TIME_IS_UP",
     "WAITING_PERCENT",
 ]
-
-__dir__, __getattr__ = public(__name__, __all__)
 
 #: Confidence level of intervals; tests use 1 - LEVEL.
 LEVEL: Final[float] = 0.95

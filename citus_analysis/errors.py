@@ -35,7 +35,6 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import ClassVar, Final
 
-from citus_analysis.public_names import public
 from citus_analysis.redaction import redact, redact_path
 
 __all__ = [
@@ -55,9 +54,6 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
 ]
-
-__dir__, __getattr__ = public(__name__, __all__)
-
 
 #: A message names at most this many of the known names; further ones would hide the first.
 _LISTED: Final = 12
@@ -92,10 +88,12 @@ class CitusAnalysisError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled with its parts: an error in another process is the same one here."""
-        return _restored, (type(self), self.args, self.__dict__)
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
-def _restored(kind: type[CitusAnalysisError], args: tuple[object, ...], parts: dict[str, object]) -> CitusAnalysisError:
+def _restore_error(
+    kind: type[CitusAnalysisError], args: tuple[object, ...], parts: dict[str, object]
+) -> CitusAnalysisError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(parts)
@@ -118,10 +116,10 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = _closest(name, names)
+        close = _find_closest_name(name, names)
         hint = f"did you mean {close!r}? " if close else ""
         quoted = list(map(repr, names)) if any("," in other for other in names) else names
-        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {some_of(quoted) or 'none'}")
+        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {join_first_names(quoted) or 'none'}")
 
 
 def require_known(kind: str, name: str, known: Collection[str]) -> None:
@@ -134,18 +132,18 @@ def require_known(kind: str, name: str, known: Collection[str]) -> None:
         raise UnknownNameError(kind, name, known)
 
 
-def some_of(names: Sequence[str], most: int = _LISTED) -> str:
+def join_first_names(names: Sequence[str], most: int = _LISTED) -> str:
     """The first names of a list, and how many more there are.
 
     Example:
-        >>> some_of(["a", "b"]), some_of([str(number) for number in range(40)])[-24:]
+        >>> join_first_names(["a", "b"]), join_first_names([str(number) for number in range(40)])[-24:]
         ('a, b', '8, 9, 10, 11 and 28 more')
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def _closest(name: str, names: Sequence[str]) -> str | None:
+def _find_closest_name(name: str, names: Sequence[str]) -> str | None:
     """The known name that is spelt similarly, contains the input, or begins with a similarly spelt word."""
     within = [other for other in names if name and name.casefold() in other.casefold()]
     beginnings = {other.split(",")[0]: other for other in reversed(names)}

@@ -27,10 +27,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, one_of
-from citus_analysis.core.possible_values.physical_bounds import CPU_TIME, LOADS, Bounds, Product, Relation, Share, Whole
-from citus_analysis.core.table_definition import IDENTITY_COLUMNS, PARTITION_KEY, Column, Rows, Table
-from citus_analysis.public_names import public
+from citus_analysis.core.possible_values import CPU_TIME, LOADS, Product, Relation, ShareRelation, ValueBounds, Whole
+from citus_analysis.core.table_definition import (
+    CATEGORY,
+    FLAG,
+    HASH,
+    IDENTITY_COLUMNS,
+    INT32,
+    INT64,
+    PARTITION_KEY,
+    REAL,
+    TEXT,
+    TIME,
+    Column,
+    Rows,
+    Table,
+    make_enum_type,
+)
 
 __all__ = [
     "EXECUTED",
@@ -48,8 +61,6 @@ __all__ = [
     "Rows",
     "Table",
 ]
-
-__dir__, __getattr__ = public(__name__, __all__)
 
 #: Kinds of server log records (`log_events.kind`).
 KINDS: Final = (
@@ -144,7 +155,7 @@ EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
-#: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status_rules`.
+#: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status`.
 STATUSES: Final = ("ok", "doubtful", "degraded", "failed")
 PHASES: Final = ("load", "run")
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
@@ -173,7 +184,7 @@ _ITERATION = Column("iteration", INT32, "repetition of the same configuration, f
 _NODE = Column(
     "node", TEXT, "node of the cluster as the file's name gives it (`0` = coordinator); key of `nodes`", _PLACE
 )
-_ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client", _PLACE)
+_ROLE = Column("role", make_enum_type(ROLES), "main = the measured load; monitor = the sampled client", _PLACE)
 _PART = Column("part", INT32, "number of the load generator within the run, from 0", _PLACE)
 _OFFSET = Column(
     "byte_offset",
@@ -231,11 +242,11 @@ _OF_DEVICES: Final[tuple[Relation, ...]] = (
     ),
     Product(("read_kb_s", "write_kb_s", "discard_kb_s"), ("transfers_per_s",), "request_kb"),
     Product(("total_kb_s",), ("transfers_per_s",), "request_kb"),
-    *(Share(f"{kind}_merge_percent", f"{kind}_merges_per_s", f"{kind}s_per_s") for kind in _KINDS_OF_REQUESTS),
+    *(ShareRelation(f"{kind}_merge_percent", f"{kind}_merges_per_s", f"{kind}s_per_s") for kind in _KINDS_OF_REQUESTS),
 )
 
 
-def _summary(prefix: str) -> tuple[Column, ...]:
+def _make_summary_columns(prefix: str) -> tuple[Column, ...]:
     return (
         Column("mean_us", REAL, f"mean latency {prefix}"),
         Column("min_us", REAL, f"smallest latency {prefix}"),
@@ -287,7 +298,7 @@ _TABLES: Final = (
             ),
             Column(
                 "log_line_prefix_origin",
-                one_of(PREFIX_ORIGINS),
+                make_enum_type(PREFIX_ORIGINS),
                 "given (--meta or a label file), config (config.yml) or inferred (from the log)",
             ),
             Column(
@@ -386,7 +397,7 @@ _TABLES: Final = (
                 "set-up of the run, as stated or read off names; runs with different set-ups never form one series",
             ),
             Column("inferred", TEXT, "names of facts that were read off names and times of files; null if none"),
-            Column("phase", one_of(PHASES), "load = the insert phase; run = the transaction phase"),
+            Column("phase", make_enum_type(PHASES), "load = the insert phase; run = the transaction phase"),
             Column(
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"
             ),
@@ -410,7 +421,7 @@ _TABLES: Final = (
             Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
             Column(
                 "status",
-                one_of(STATUSES),
+                make_enum_type(STATUSES),
                 "ok, doubtful, degraded or failed; only ok runs are used in statistics, unless others are allowed",
             ),
             Column(
@@ -436,7 +447,7 @@ _TABLES: Final = (
             _ROLE,
             Column("operation", TEXT, "YCSB section: READ, INSERT, UPDATE, SCAN, READ-MODIFY-WRITE, ..."),
             Column("operations", INT64, "measured operations"),
-            *_summary("over the run"),
+            *_make_summary_columns("over the run"),
             Column("p50_us", REAL, "median; null if the sources do not contain it"),
             Column("p90_us", REAL, "90th percentile"),
             Column("p95_us", REAL, "95th percentile"),
@@ -494,7 +505,7 @@ _TABLES: Final = (
             Column("line", INT64, "its line in the file, from 1"),
             Column("system", TEXT, "database system"),
             Column("set_up", TEXT, "set-up: names of set-ups, and `name=value` of columns that are no other fact"),
-            Column("phase", one_of(PHASES), "load or run; null if the table does not say"),
+            Column("phase", make_enum_type(PHASES), "load or run; null if the table does not say"),
             Column("workload", TEXT, "workload"),
             Column("threads", INT32, "client threads, over all load generators"),
             Column("records", INT64, "records in the table"),
@@ -539,7 +550,7 @@ _TABLES: Final = (
             Column("other_queries_per_s", REAL, "sysbench: of these, others, such as BEGIN and COMMIT"),
             Column("errors_per_s", REAL, "sysbench: transactions that the server rejected and that were tried again"),
             Column("reconnects_per_s", REAL, "sysbench: connections that were opened again"),
-            *_summary("in the interval"),
+            *_make_summary_columns("in the interval"),
             Column("stddev_us", REAL, "pgbench: standard deviation of the latencies in the interval"),
             Column("lag_us", REAL, "pgbench: mean time by which operations began after they were due (--rate)"),
             Column("p25_us", REAL, "25th percentile in the interval"),
@@ -616,9 +627,9 @@ _TABLES: Final = (
             Column("database", CATEGORY, "%d"),
             Column("client_host", CATEGORY, "%h or %r"),
             Column("sqlstate", CATEGORY, "%e"),
-            Column("severity", one_of(SEVERITIES), "severity word; DEBUG1..5 are DEBUG"),
-            Column("kind", one_of(KINDS), "kind of the record"),
-            Column("phase", one_of(PROTOCOL_PHASES), "protocol phase, if the line names it"),
+            Column("severity", make_enum_type(SEVERITIES), "severity word; DEBUG1..5 are DEBUG"),
+            Column("kind", make_enum_type(KINDS), "kind of the record"),
+            Column("phase", make_enum_type(PROTOCOL_PHASES), "protocol phase, if the line names it"),
             Column("duration_us", REAL, "reported duration; lock waits: time waited"),
             Column("shard_id", INT64, "task: anchor shard; statement on shards: the first that it names"),
             Column("other_shards", TEXT, "statement on shards: the others that it names, separated by blanks"),
@@ -626,7 +637,7 @@ _TABLES: Final = (
             Column("task_us", INT64, "task: reported microseconds"),
             Column("worker_host", CATEGORY, "task: worker"),
             Column("worker_port", INT32, "task: worker"),
-            Column("statement_kind", one_of(STATEMENT_KINDS), "kind of the statement in the text"),
+            Column("statement_kind", make_enum_type(STATEMENT_KINDS), "kind of the statement in the text"),
             Column("statement_name", CATEGORY, "prepared statement of an execute line (`S_1`, `<unnamed>`)"),
             Column("statement_fingerprint", HASH, "fingerprint of the statement without constants and shard numbers"),
             Column(
@@ -685,7 +696,7 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
-            Column("kind", one_of(SPAN_KINDS), "kind of the span"),
+            Column("kind", make_enum_type(SPAN_KINDS), "kind of the span"),
             Column("name", CATEGORY, "statement kind, phase name, or shard statement"),
             Column("start_time", TIME, "end_time - duration_us; the node's own clock"),
             Column("end_time", TIME, "log time of the reporting record (1 ms resolution)"),
@@ -693,8 +704,8 @@ _TABLES: Final = (
             Column("shard_id", INT64, "shard, if the span concerns one"),
             Column("gpid", INT64, "global pid of the parent session"),
             Column("pid", INT32, "backend that reported the span"),
-            Column("match", one_of(MATCHES), "certainty of the link to the parent span"),
-            Column("proof", one_of(PROOFS), "exact links to other nodes: what proves them"),
+            Column("match", make_enum_type(MATCHES), "certainty of the link to the parent span"),
+            Column("proof", make_enum_type(PROOFS), "exact links to other nodes: what proves them"),
             Column("includes_commit", FLAG, "the duration contains the commit's WAL flush; null if nothing commits"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
             _SOURCE_ID,
@@ -714,12 +725,14 @@ _TABLES: Final = (
             Column("pid", INT32, "parent backend"),
             Column("gpid", INT64, "global pid of the parent session; null if nodeids are unknown"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
-            Column("statement_kind", one_of(STATEMENT_KINDS), "kind of the statement"),
+            Column("statement_kind", make_enum_type(STATEMENT_KINDS), "kind of the statement"),
             Column("statement_fingerprint", HASH, "fingerprint of the statement without constants"),
-            Column("protocol", one_of(PROTOCOLS), "protocol of the parent's client"),
-            Column("child_protocol", one_of(CHILD_PROTOCOLS), "protocol between parent and child"),
+            Column("protocol", make_enum_type(PROTOCOLS), "protocol of the parent's client"),
+            Column("child_protocol", make_enum_type(CHILD_PROTOCOLS), "protocol between parent and child"),
             Column(
-                "executed", one_of(EXECUTED), "place of execution; null if the statement used no shard of a cluster"
+                "executed",
+                make_enum_type(EXECUTED),
+                "place of execution; null if the statement used no shard of a cluster",
             ),
             Column("shard_id", INT64, "shard of a single-shard statement"),
             Column("tasks", INT32, "remote tasks plus local shard executions", bounds=LOADS),
@@ -744,7 +757,7 @@ _TABLES: Final = (
             Column("latency_us", REAL, "L = W - C: network, queueing, connection handling"),
             Column("slowest_task_us", REAL, "largest task time"),
             Column("median_task_us", REAL, "median task time"),
-            Column("match", one_of(MATCHES), "certainty of the link to the children; the worst of its tasks"),
+            Column("match", make_enum_type(MATCHES), "certainty of the link to the children; the worst of its tasks"),
             Column("includes_commit", FLAG, "T contains the commit's WAL flush; null if nothing commits"),
             Column("failed", FLAG, "ended with an error or was cancelled"),
             _SOURCE_ID,
@@ -815,7 +828,9 @@ _TABLES: Final = (
             Column("log_time", TIME, "time of the line; the pooler's clock"),
             Column("pid", INT32, "process of the pooler"),
             Column("severity", CATEGORY, "LOG, WARNING, ERROR, FATAL, DEBUG or NOISE"),
-            Column("event", one_of(POOLER_EVENTS), "login and close: of clients; connect and close: of servers"),
+            Column(
+                "event", make_enum_type(POOLER_EVENTS), "login and close: of clients; connect and close: of servers"
+            ),
             Column("side", CATEGORY, "connection of a client or to a server; null if the line names none"),
             Column("database", CATEGORY, "database of the pool"),
             Column("user", CATEGORY, "user of the pool"),
@@ -899,7 +914,7 @@ _TABLES: Final = (
             Column("total", REAL, "value of the counter in the snapshot; null if the entry was absent"),
             Column(
                 "note",
-                one_of(COUNTER_NOTES),
+                make_enum_type(COUNTER_NOTES),
                 "first: the only snapshot; reset, decreased: counted from nothing in between; new: absent before, and "
                 "may have been evicted; gone: absent now; evictions: entries were evicted in between, the value is a "
                 "lower bound; null: an exact difference",
@@ -919,7 +934,7 @@ _TABLES: Final = (
             _LENGTH,
             _NODE,
             Column("plan", INT32, "number of the plan within the source, from 0; with `source_id` the key"),
-            Column("form", one_of(PLAN_FORMS), "format of EXPLAIN"),
+            Column("form", make_enum_type(PLAN_FORMS), "format of EXPLAIN"),
             Column("query", TEXT, "statement, if auto_explain printed it; secrets redacted"),
             Column("analyzed", FLAG, "EXPLAIN ANALYZE: the statement was executed"),
             Column("timed", FLAG, "nodes have times (ANALYZE without TIMING OFF)"),
@@ -948,7 +963,9 @@ _TABLES: Final = (
             Column("plan_node", INT32, "number within the plan in the order of EXPLAIN, from 0"),
             Column("parent", INT32, "plan_node that receives its rows or contains it; null for the topmost"),
             Column("depth", INT32, "number of rows above it in the tree"),
-            Column("kind", one_of(PLAN_ITEMS), "node of PostgreSQL's executor, or task, subplan or job of Citus"),
+            Column(
+                "kind", make_enum_type(PLAN_ITEMS), "node of PostgreSQL's executor, or task, subplan or job of Citus"
+            ),
             Column(
                 "node_type", CATEGORY, "name as the text prints it: `HashAggregate`, `Custom Scan (Citus Adaptive)`"
             ),
@@ -1009,8 +1026,8 @@ _TABLES: Final = (
         "/proc/pressure, as the runner samples it or as cat, grep and tail print it; sar -q, text, CSV and JSON",
         (
             *_SAMPLE,
-            Column("pressure", one_of(PRESSURES), "awaited resource: cpu, io, memory or irq"),
-            Column("scope", one_of(("some", "full")), "some = at least one task stalled; full = all of them"),
+            Column("pressure", make_enum_type(PRESSURES), "awaited resource: cpu, io, memory or irq"),
+            Column("scope", make_enum_type(("some", "full")), "some = at least one task stalled; full = all of them"),
             Column("avg10_percent", REAL, "the kernel's own mean over 10 s"),
             Column("avg60_percent", REAL, "the kernel's own mean over 60 s"),
             Column("avg300_percent", REAL, "the kernel's own mean over 300 s"),
@@ -1019,7 +1036,7 @@ _TABLES: Final = (
                 REAL,
                 "stalled share of the time since the previous sample; null for the first of counters since boot",
                 # Times that are whole seconds may be nearly a second apart from the interval's.
-                bounds=Bounds(0.0, 100.0, slack=100.0),
+                bounds=ValueBounds(0.0, 100.0, slack=100.0),
             ),
         ),
     ),
@@ -1053,8 +1070,10 @@ _TABLES: Final = (
             Column(
                 "used_percent", REAL, "CPU time used, of one CPU; null if the file does not state it", bounds=CPU_TIME
             ),
-            Column("periods", INT64, "enforcement periods that passed", bounds=Bounds()),
-            Column("throttled_periods", INT64, "of these, those in which the group was throttled", bounds=Bounds()),
+            Column("periods", INT64, "enforcement periods that passed", bounds=ValueBounds()),
+            Column(
+                "throttled_periods", INT64, "of these, those in which the group was throttled", bounds=ValueBounds()
+            ),
             Column(
                 "throttled_percent", REAL, "throttled time, summed over CPUs, of the time that passed", bounds=CPU_TIME
             ),
@@ -1182,7 +1201,7 @@ _TABLES: Final = (
             Column("read_kb_s", REAL, "read from disks; null if the kernel does not report it"),
             Column("write_kb_s", REAL, "written to disks; null if the kernel does not report it"),
             Column("cancelled_write_kb_s", REAL, "written, but deleted before it reached a disk; null as above"),
-            Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap", bounds=Bounds()),
+            Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap", bounds=ValueBounds()),
             Column("voluntary_switches_per_s", REAL, "context switches because it waited"),
             Column("involuntary_switches_per_s", REAL, "context switches because its time was over"),
         ),
@@ -1233,7 +1252,7 @@ _TABLES: Final = (
             Column("pid", INT32, "process (by default, perf script prints the thread); null in most reports"),
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
-            Column("samples", INT64, "samples with this stack; null if only a share is known", bounds=Bounds()),
+            Column("samples", INT64, "samples with this stack; null if only a share is known", bounds=ValueBounds()),
             Column(
                 "event_count",
                 INT64,
@@ -1256,11 +1275,11 @@ _TABLES: Final = (
             Column("elapsed_s", REAL, "end of the interval (-I), else the whole run's elapsed time"),
             Column("scope", TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all"),
             Column("event", TEXT, "event"),
-            Column("value", REAL, "counter value; null if not supported or not counted", bounds=Bounds()),
+            Column("value", REAL, "counter value; null if not supported or not counted", bounds=ValueBounds()),
             Column("unit", TEXT, "unit perf prints (msec ...)"),
             Column("status", TEXT, "counted, not supported or not counted"),
             Column("running_percent", REAL, "share of the time the counter was scheduled (multiplexing)"),
-            Column("variation_percent", REAL, "+- over repeats (-r)", bounds=Bounds()),
+            Column("variation_percent", REAL, "+- over repeats (-r)", bounds=ValueBounds()),
             Column("metric", REAL, "derived metric"),
             Column("metric_unit", TEXT, "name or unit of the derived metric"),
         ),
@@ -1292,7 +1311,7 @@ _TABLES: Final = (
         (
             Column(
                 "severity",
-                one_of(("green", "amber", "red")),
+                make_enum_type(("green", "amber", "red")),
                 "red = contradicts itself; amber = doubtful; green = checked and consistent",
             ),
             Column("check", TEXT, "name of the check"),

@@ -157,42 +157,42 @@ class NodeName:
         return f"{self.what}-{self.node}-{self.iteration}{suffix}"
 
 
-def server_log(resource: str, node: str, iteration: int) -> PurePosixPath:
+def build_server_log_path(resource: str, node: str, iteration: int) -> PurePosixPath:
     """Path of a node's server log, relative to the tree.
 
     Example:
-        >>> str(server_log("w2", "0", 1))
+        >>> str(build_server_log_path("w2", "0", 1))
         'w2/pglogs/PGLOG-0-1.log'
     """
     return PurePosixPath(resource, _SERVER_LOGS, NodeName("PGLOG", node, iteration).with_suffix(".log"))
 
 
-def sampler_output(resource: str, sampler: str, node: str, iteration: int) -> PurePosixPath:
+def build_sampler_output_path(resource: str, sampler: str, node: str, iteration: int) -> PurePosixPath:
     """Path of a sampler's output, relative to the tree; iostat's is named `worker`.
 
     Example:
-        >>> str(sampler_output("w2", "iostat", "1", 3)), str(sampler_output("w2", "vmstat", "1", 3))
+        >>> str(build_sampler_output_path("w2", "iostat", "1", 3)), str(build_sampler_output_path("w2", "vmstat", "1", 3))
         ('w2/general/worker-1-3.out', 'w2/general/vmstat-1-3.out')
     """
     name = NodeName("worker" if sampler == "iostat" else sampler, node, iteration)
     return PurePosixPath(resource, _SAMPLERS, name.with_suffix(".out"))
 
 
-def perf_report(resource: str, report: str, iteration: int) -> PurePosixPath:
+def build_perf_report_path(resource: str, report: str, iteration: int) -> PurePosixPath:
     """Path of a report of perf, relative to the tree.
 
     Example:
-        >>> str(perf_report("w2", "flat", 1))
+        >>> str(build_perf_report_path("w2", "flat", 1))
         'w2/perf/flat-1.txt'
     """
     return PurePosixPath(resource, _PERF, f"{report}-{iteration}.txt")
 
 
-def perf_iteration(name: str) -> int | None:
+def parse_perf_iteration(name: str) -> int | None:
     """Iteration in the name of a report of perf about all nodes of a machine; None for other names.
 
     Example:
-        >>> perf_iteration("report-flat-2.txt"), perf_iteration("report-2.txt")
+        >>> parse_perf_iteration("report-flat-2.txt"), parse_perf_iteration("report-2.txt")
         (2, None)
     """
     match = _PERF_REPORT.fullmatch(name)
@@ -209,23 +209,23 @@ def plan_file(resource: str, node: str, iteration: int) -> PurePosixPath:
     return PurePosixPath(resource, _PLANS, NodeName("plans", node, iteration).with_suffix(".json"))
 
 
-def snapshot_file(resource: str, view: str, node: str, iteration: int) -> PurePosixPath:
+def build_snapshot_path(resource: str, view: str, node: str, iteration: int) -> PurePosixPath:
     """Path of the snapshots of a view of one node, relative to the tree.
 
     Example:
-        >>> str(snapshot_file("w2", "pg_stat_wal", "0", 1))
+        >>> str(build_snapshot_path("w2", "pg_stat_wal", "0", 1))
         'w2/snapshots/pg_stat_wal-0-1.csv'
     """
     return PurePosixPath(resource, _SNAPSHOTS, NodeName(view, node, iteration).with_suffix(".csv"))
 
 
-def resource_above(path: _Place) -> _Place | None:
+def find_resource_above(path: _Place) -> _Place | None:
     """Folder of the resource that the folders above a file tell; None where they are not those of the study's tree.
 
     Example:
-        >>> resource_above(PurePosixPath("w2/YCSB/raw/run.log")), resource_above(PurePosixPath("w2/explain/count.txt"))
+        >>> find_resource_above(PurePosixPath("w2/YCSB/raw/run.log")), find_resource_above(PurePosixPath("w2/explain/count.txt"))
         (PurePosixPath('w2'), PurePosixPath('w2'))
-        >>> resource_above(PurePosixPath("backup/snapshots/monday/run.log")) is None
+        >>> find_resource_above(PurePosixPath("backup/snapshots/monday/run.log")) is None
         True
     """
     if path.parent.name in _FLAT_FOLDERS:

@@ -17,8 +17,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from citus_analysis.public_names import public
-
 __all__ = [
     "SECONDS_PER_UNIT",
     "SUFFIX_UNITS",
@@ -30,8 +28,6 @@ __all__ = [
     "printed_unit",
     "unit_of",
 ]
-
-__dir__, __getattr__ = public(__name__, __all__)
 
 US_PER_MS: Final = 1_000
 US_PER_S: Final = 1_000_000

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import zstandard
 
-from citus_analysis.runner.systems.programs import copy_for_account, find_programs
-from citus_analysis.runner.systems.server import OwnServer, free_port
+from citus_analysis.runner.embedded import OwnServer, find_free_port
+from citus_analysis.runner.programs import copy_for_account, find_programs
 
 OUT = Path(__file__).parents[1] / "tests" / "data" / "two-logs"
 SETTINGS = {"log_min_duration_statement": 0, "log_line_prefix": "%m [%p] %q%u@%d ", "fsync": "off"}
@@ -49,7 +49,7 @@ def main() -> None:
     home = Path(tempfile.mkdtemp(dir="/tmp"))
     home.chmod(0o755)
     programs = copy_for_account(find_programs("wheel", None), home / "programs")
-    server = OwnServer(programs, home / "server", free_port())
+    server = OwnServer(programs, home / "server", find_free_port())
     server.initialise(SETTINGS)
     server.start()
     for name, text in SCRIPTS.items():

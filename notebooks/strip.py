@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from citus_analysis.report.engine.notebooks import load_notebook, strip_notebook
+from citus_analysis.report.notebooks import load_notebook, strip_notebook
 
 for argument in sys.argv[1:]:
     path = Path(argument)

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
-from citus_analysis.runner.planning.plan import make_plan
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.programs import find_programs
+from citus_analysis.runner.embedded import Embedded
+from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.programs import find_programs
 
 MISSING = "needs PostgreSQL with Citus: install both from their packages, or name its programs in POSTGRES_WITH_CITUS"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from citus_analysis.formats.api import registry as _registry
+from citus_analysis.formats.parsing import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
 from tests.recordings import DEMONSTRATION, RECORDED
 
@@ -97,7 +97,7 @@ def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
     found = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")} | TINY
     versions = tuple((name, one.version) for name, one in found.items())
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.format_versions", lambda: versions)
+    monkeypatch.setattr("citus_analysis.dataset.recognise.format_versions", lambda: versions)
     # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
     for module in ("dataset.ingesting.ingestion", "formats.api.registry"):
         monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: found)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.core import arrow_arrays
-from citus_analysis.core.arrow_arrays import nulls, repeated_text, texts_of
-from citus_analysis.core.column_types import one_of
+from citus_analysis.core.arrow_arrays import make_null_array, make_word_array, repeat_text
+from citus_analysis.core.table_definition import make_enum_type
 from citus_analysis.schema import DERIVED, IDENTITY_COLUMNS, PARTITION_KEY, TABLES, Rows, Table
 
 EVENTS = TABLES["log_events"].parsed()
@@ -103,13 +103,13 @@ def test_columns_of_identity_come_from_the_place_of_a_source_and_not_from_its_te
 
 @pytest.mark.parametrize("words", [1, 255, 256])
 def test_the_type_of_words_of_any_number(words: int) -> None:
-    kind = one_of([str(number) for number in range(words)])
+    kind = make_enum_type([str(number) for number in range(words)])
     assert pl.Series([], dtype=kind.polars).to_arrow().type == kind.arrow
 
 
 @given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_texts_of_words(words: list[str]) -> None:
-    made = texts_of(words)
+    made = make_word_array(words)
     made.validate(full=True)
     assert made.to_pylist() == words
 
@@ -117,18 +117,18 @@ def test_texts_of_words(words: list[str]) -> None:
 @pytest.mark.parametrize("count", [0, 1, 7, 8])
 def test_nulls_of_any_number(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(arrow_arrays, "_MOST_NULLS", 7)
-    arrow_arrays._zeros.cache_clear()
+    arrow_arrays._make_zero_buffer.cache_clear()
     for column in EVENTS:
-        made = nulls(column.type.arrow, count)
+        made = make_null_array(column.type.arrow, count)
         made.validate(full=True)
         assert (len(made), made.null_count, made.type) == (count, count, column.type.arrow)
         assert made.to_pylist() == [None] * count
-    arrow_arrays._zeros.cache_clear()
+    arrow_arrays._make_zero_buffer.cache_clear()
 
 
 @pytest.mark.parametrize("count", [0, 1, 300])
 def test_a_text_repeated(count: int) -> None:
-    made = repeated_text("café", count)
+    made = repeat_text("café", count)
     made.validate(full=True)
     assert made.to_pylist() == ["café"] * count
 

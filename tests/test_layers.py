@@ -13,14 +13,13 @@ LAYER = {
     name: layer
     for layer, names in enumerate(
         (
-            "public_names",
             "defaults redaction operations study_tree",
             "errors units",
             "texts",
             "core",
             "schema",
             "formats",
-            "runs spans stats scaling serverlogs bottleneck plans published tracking accounts",
+            "runs spans stats scaling serverlogs bottleneck plans published tracking attribution",
             "dataset",
             "publish plots report",
             "explorer research_object runner",
@@ -50,36 +49,17 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
-    ("published", "bottleneck"),
-    ("published", "spans"),
-    ("accounts", "runs"),
-    ("accounts", "stats"),
-    ("accounts", "spans"),
-    ("accounts", "bottleneck"),
-    ("accounts", "serverlogs"),
-    ("accounts", "plans"),
+    ("attribution", "runs"),
+    ("attribution", "stats"),
+    ("attribution", "spans"),
+    ("attribution", "bottleneck"),
+    ("attribution", "serverlogs"),
+    ("attribution", "plans"),
     ("report", "plots"),
     ("research_object", "runner"),
 }
-#: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in
-#: none of them is open to all.
-FOLDERS = {
-    "formats": (
-        *("sources", "deliveries", "api", "times", "reading", "outputs", "recognition", "explain"),
-        *("catalogue clients collections perf samplers serverlog snapshots", "sysstat"),
-    ),
-    "spans": ("read", "match", "model", "analyse export"),
-    "scaling": ("queueing",),
-    "bottleneck": ("evidence",),
-    "accounts": ("terms", "beside"),
-    "runner": ("experiment_file", "planning", "hosts", "systems", "records", "observe drivers", "execution"),
-    "stats": ("series", "estimate", "compare"),
-    "dataset": ("storage", "objects", "discover", "cluster", "ingesting", "query"),
-}
-#: Types that a lower folder needs of a higher one.
-FOR_TYPES = {
-    ("citus_analysis.dataset.storage.manifest", "discover"),
-}
+#: What formats are made of, from the floor up; a format imports from both, and neither imports a format.
+BELOW_FORMATS = ("deliveries", "parsing")
 
 
 def part_of(path: Path) -> str:
@@ -113,10 +93,6 @@ def test_imports_point_down(path: Path) -> None:
     assert not wrong, f"{path.name} (layer {LAYER[part]}) imports {wrong}"
 
 
-def folder_order(package: str) -> dict[str, int]:
-    return {name: place for place, names in enumerate(FOLDERS[package]) for name in names.split()}
-
-
 def modules_imported(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -125,23 +101,13 @@ def modules_imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", sorted(FOLDERS))
-def test_imports_within_a_part_point_down(package: str) -> None:
-    order = folder_order(package)
-    assert {path.name for path in (PACKAGE / package).iterdir() if (path / "__init__.py").is_file()} == set(order)
+def test_what_formats_are_made_of_imports_no_format() -> None:
     wrong = []
-    for path in (PACKAGE / package).rglob("*.py"):
-        folder = path.relative_to(PACKAGE / package).parts[0]
-        if folder not in order:
-            continue
-        prefix = f"citus_analysis.{package}."
-        others = {name.split(".")[2] for name in modules_imported(path) if name.startswith(prefix)} & set(order)
-        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        wrong += [
-            f"{module} imports {other}"
-            for other in others - {folder}
-            if order[other] >= order[folder] and (module, other) not in FOR_TYPES
-        ]
+    for place, folder in enumerate(BELOW_FORMATS):
+        allowed = {f"citus_analysis.formats.{name}" for name in BELOW_FORMATS[: place + 1]}
+        for path in (PACKAGE / "formats" / folder).rglob("*.py"):
+            found = {name for name in modules_imported(path) if name.startswith("citus_analysis.formats.")}
+            wrong += [f"{path.name}: {name}" for name in found if ".".join(name.split(".")[:3]) not in allowed]
     assert not wrong
 
 

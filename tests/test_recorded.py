@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from citus_analysis.formats.api.registry import format_named
+from citus_analysis.formats.parsing.registry import format_named
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.dataset.discover.identity import name_facts
-from citus_analysis.study_tree import ClientName, NodeName, perf_iteration, perf_report, sampler_output, server_log
+from citus_analysis.dataset.identity import name_facts
+from citus_analysis.study_tree import (
+    ClientName,
+    NodeName,
+    build_perf_report_path,
+    build_sampler_output_path,
+    build_server_log_path,
+    parse_perf_iteration,
+)
 
 RESOURCES = st.from_regex(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}", fullmatch=True)
 COUNTS = st.integers(0, 10**9)
@@ -44,7 +51,10 @@ def test_every_name_of_a_client_is_read_back(name: ClientName) -> None:
 @settings(max_examples=100)
 @given(resource=RESOURCES, sampler=st.sampled_from(["iostat", "vmstat", "perf-stat"]), node=COUNTS, iteration=COUNTS)
 def test_every_name_of_a_node_is_read_back(resource: str, sampler: str, node: int, iteration: int) -> None:
-    for path in (server_log(resource, str(node), iteration), sampler_output(resource, sampler, str(node), iteration)):
+    for path in (
+        build_server_log_path(resource, str(node), iteration),
+        build_sampler_output_path(resource, sampler, str(node), iteration),
+    ):
         name = NodeName.parse(path.name)
         assert name is not None
         assert (name.node, name.iteration) == (str(node), iteration)
@@ -52,11 +62,11 @@ def test_every_name_of_a_node_is_read_back(resource: str, sampler: str, node: in
 
 
 def test_a_report_of_perf_is_about_no_node() -> None:
-    assert NodeName.parse(perf_report("w2", "callgraph", 1).name) is None
-    assert perf_iteration(perf_report("w2", "report-graph", 3).name) == 3
+    assert NodeName.parse(build_perf_report_path("w2", "callgraph", 1).name) is None
+    assert parse_perf_iteration(build_perf_report_path("w2", "report-graph", 3).name) == 3
     # Of the recording of another machine.
-    assert NodeName.parse(perf_report("w2", "report-flat-2", 3).name) == NodeName("report-flat", "2", 3)
-    assert perf_iteration(perf_report("w2", "report-flat-2", 3).name) is None
+    assert NodeName.parse(build_perf_report_path("w2", "report-flat-2", 3).name) == NodeName("report-flat", "2", 3)
+    assert parse_perf_iteration(build_perf_report_path("w2", "report-flat-2", 3).name) is None
 
 
 @pytest.mark.parametrize("workload", ["", "tpc_c"])

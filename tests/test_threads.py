@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from citus_analysis.core.threads import in_order, work_ahead
+from citus_analysis.core.parallel import map_in_order, prefetch_in_thread
 
 
 def a_hundred(ended: threading.Event) -> Iterator[int]:
@@ -25,7 +25,7 @@ def test_the_next_piece_is_made_while_one_is_used() -> None:
             event.set()
             yield number
 
-    for number in work_ahead(pieces(), "test"):
+    for number in prefetch_in_thread(pieces(), "test"):
         if number < 2:
             assert made[number + 1].wait(10)
         if number == 0:
@@ -39,18 +39,18 @@ def test_a_failure_comes_where_its_piece_would_have() -> None:
 
     got: list[int] = []
     with pytest.raises(ValueError, match="no second"):
-        got.extend(work_ahead(pieces(), "test"))
+        got.extend(prefetch_in_thread(pieces(), "test"))
     assert got == [1]
 
 
 def test_nothing_at_all_and_things_that_count_as_nothing() -> None:
-    assert list(work_ahead(iter(()), "test")) == []
-    assert list(work_ahead(iter([None, 0, None]), "test")) == [None, 0, None]
+    assert list(prefetch_in_thread(iter(()), "test")) == []
+    assert list(prefetch_in_thread(iter([None, 0, None]), "test")) == [None, 0, None]
 
 
 def test_who_stops_early_ends_the_maker() -> None:
     ended = threading.Event()
-    for number in (using := work_ahead(a_hundred(ended), "test")):
+    for number in (using := prefetch_in_thread(a_hundred(ended), "test")):
         if number == 3:
             break
     using.close()
@@ -69,7 +69,7 @@ def test_so_many_are_made_ahead_and_no_more(ahead: int) -> None:
             enough.release()
             yield made
 
-    for number in work_ahead(pieces(), "test", ahead):
+    for number in prefetch_in_thread(pieces(), "test", ahead):
         for _ in range(1 if number > 1 else ahead + 1):
             assert number > 10 - ahead or enough.acquire(timeout=10)
         assert made <= number + ahead
@@ -84,7 +84,7 @@ def test_a_result_is_handed_on_while_the_next_piece_is_being_made() -> None:
         yield 2
 
     got = []
-    for result in in_order(pieces(), lambda number: 10 * number, 2, "test"):
+    for result in map_in_order(pieces(), lambda number: 10 * number, 2, "test"):
         got.append(result)
         taken.set()
     assert got == [10, 20]
@@ -100,7 +100,7 @@ def test_no_more_pieces_are_made_than_there_are_workers(jobs: int) -> None:
             yield number
 
     taken = 0
-    for _ in in_order(pieces(), abs, jobs, "test"):
+    for _ in map_in_order(pieces(), abs, jobs, "test"):
         taken += 1
         # Time for whoever would make more.
         time.sleep(0.005)
@@ -117,14 +117,14 @@ def test_results_come_in_order_and_a_failure_in_its_place(jobs: int) -> None:
 
     got: list[int] = []
     with pytest.raises(ValueError, match="seven"):
-        got.extend(in_order(iter(range(20)), work, jobs, "test"))
+        got.extend(map_in_order(iter(range(20)), work, jobs, "test"))
     assert got == [-number for number in range(7)]
     assert not any(thread.name.startswith("test") for thread in threading.enumerate())
 
 
 def test_who_stops_early_ends_the_workers() -> None:
     ended = threading.Event()
-    working = in_order(a_hundred(ended), abs, 2, "test")
+    working = map_in_order(a_hundred(ended), abs, 2, "test")
     assert [next(working), next(working)] == [0, 1]
     working.close()
     assert ended.is_set()

@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from citus_analysis.core import open_types
+from citus_analysis.core import type_aliases as open_types
 
 PACKAGE = Path(__file__).parents[1] / "citus_analysis"
 
@@ -24,8 +24,8 @@ def test_any_is_left_where_no_type_could_replace_it() -> None:
         if isinstance(node, ast.Name) and node.id in {"Any", *aliases} and isinstance(node.ctx, ast.Load)
     )
     assert used == {
-        "core/open_types.py": len(aliases),
-        "dataset/objects/object_place.py": 1,
+        "core/type_aliases.py": len(aliases),
+        "dataset/object_place.py": 1,
     }
     named_otherwise = [
         place

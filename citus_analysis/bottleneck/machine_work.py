@@ -23,12 +23,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, one_source
-from citus_analysis.bottleneck.timeline import busy_percent
-from citus_analysis.core.frames import Frame, TableSource, as_polars
-from citus_analysis.runs.setups import described, with_operations
-from citus_analysis.runs.status_rules import DOUBTFUL_PERCENT
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.bottleneck.samples import NODE, RUN, align_to_runs, make_busy_percent_expr, select_one_source
+from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
+from citus_analysis.runs.set_ups import add_operation_column, add_setup_descriptions
+from citus_analysis.runs.status import DOUBTFUL_PERCENT
+from citus_analysis.texts.words import join_words, pluralize
 
 #: Tables that an account of the machines' CPU time is made from.
 ACCOUNT_TABLES: Final = ("runs", "cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
@@ -82,7 +81,7 @@ class ForeignWork:
     """CPU time that machines spent on work that is not the runs' own.
 
     Attributes:
-        seconds: one row per run, machine and sample: `sample_time`, `elapsed_s`, `interval_s`, `busy_percent` of the
+        seconds: one row per run, machine and sample: `sample_time`, `elapsed_s`, `interval_s`, `make_busy_percent_expr` of the
             machine, `nodes_percent` and `clients_percent` (what control groups account for; null if not known),
             `other_percent` (the rest), `expected_percent` (of the rest, in runs of the kind), `foreign_percent` (what
             is clearly beyond; null where nothing is), `program` (that pidstat names).
@@ -98,10 +97,10 @@ class ForeignWork:
     @property
     def doubtful(self) -> pl.DataFrame:
         """The rows of `runs` that are doubtful, in the order of time."""
-        return as_polars(self.runs).filter("is_doubtful").sort("begin_time", *_AT)
+        return convert_to_polars(self.runs).filter("is_doubtful").sort("begin_time", *_AT)
 
 
-def shared_machines(
+def find_shared_machines(
     nodes: pl.DataFrame, throttle: pl.DataFrame | None = None, processes: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """The nodes whose samplers measure more than the node, with the name of their machine.
@@ -119,7 +118,7 @@ def shared_machines(
 
     Example:
         >>> hosts = pl.DataFrame({"resource": ["w2"] * 3, "node": ["0", "1", "2"], "host": ["a", "b", "b"]})
-        >>> shared_machines(hosts).sort("node").rows()
+        >>> find_shared_machines(hosts).sort("node").rows()
         [('w2', '1', 'machine of nodes 1 to 2', 2), ('w2', '2', 'machine of nodes 1 to 2', 2)]
     """
     known = nodes.select("resource", pl.col("node").cast(pl.String), "host").drop_nulls().unique()
@@ -127,8 +126,8 @@ def shared_machines(
     hosts = known.group_by("resource", host.alias("host")).agg(pl.col("node").unique())
     rows: dict[tuple[str, str], tuple[str, int]] = {}
     for resource, _, names in hosts.filter(pl.col("node").list.len() > 1).iter_rows():
-        rows |= {(resource, name): (_machine_name(names), len(names)) for name in names}
-    for resource, node, groups, numbers in _beside(throttle, processes):
+        rows |= {(resource, name): (_format_machine_name(names), len(names)) for name in names}
+    for resource, node, groups, numbers in _count_co_located_groups(throttle, processes):
         alone = (resource, node) not in rows
         if alone and (groups > 1 or numbers):
             rows[resource, node] = (f"{_MACHINE}node {node}", max(1, groups))
@@ -137,7 +136,9 @@ def shared_machines(
     return pl.DataFrame(found, schema=schema, orient="row").sort("resource", "node")
 
 
-def _beside(throttle: pl.DataFrame | None, processes: pl.DataFrame | None) -> list[tuple[str, str, int, bool]]:
+def _count_co_located_groups(
+    throttle: pl.DataFrame | None, processes: pl.DataFrame | None
+) -> list[tuple[str, str, int, bool]]:
     """Resource and node of samplers, with the number of servers' control groups that they saw, and whether clients'."""
     found: list[tuple[str, str, int, bool]] = []
     place = ("resource", pl.col("node").cast(pl.String))
@@ -157,7 +158,7 @@ def _beside(throttle: pl.DataFrame | None, processes: pl.DataFrame | None) -> li
     return found
 
 
-def _machine_name(nodes: Sequence[str]) -> str:
+def _format_machine_name(nodes: Sequence[str]) -> str:
     """`machine of nodes 0 to 4`, or `machine of nodes 1, 3`."""
     if not all(name.isdigit() for name in nodes):
         return f"{_MACHINE}nodes {', '.join(sorted(nodes))}"
@@ -172,7 +173,7 @@ def name_machines(samples: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame
 
     Args:
         samples: a table of samples of whole machines.
-        machines: result of :func:`shared_machines`.
+        machines: result of :func:`find_shared_machines`.
     """
     if machines.is_empty() or samples.is_empty():
         return samples.with_columns(pl.col("node").cast(pl.String))
@@ -182,7 +183,7 @@ def name_machines(samples: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame
     return named.with_columns(node=pl.coalesce("machine", "node")).drop("machine")
 
 
-def of_machine(node: pl.Expr) -> pl.Expr:
+def make_is_machine_expr(node: pl.Expr) -> pl.Expr:
     """Whether the name in a column `node` is that of a machine with several nodes, or with a node and clients."""
     return node.cast(pl.String).str.starts_with(_MACHINE).fill_null(value=False)
 
@@ -197,7 +198,7 @@ def place_text(node: object) -> str:
     return f"the {node}" if str(node).startswith(_MACHINE) else f"node {node}"
 
 
-def server_groups(throttle: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+def select_server_groups(throttle: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Samples of the control groups of servers within runs, with the `node` that each is named after.
 
     A group that is not named after a node belongs to the node whose host was sampled.
@@ -208,7 +209,7 @@ def server_groups(throttle: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return inside.with_columns(sampled_on=pl.col("node").cast(pl.String), node=own)
 
 
-def node_cpu(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> pl.DataFrame:
+def compute_node_cpu(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> pl.DataFrame:
     """CPU time of single nodes, per run: from their control groups, else from the processes that pidstat lists.
 
     A process belongs to the node among whose sessions its process id is; where a machine has a single node, all
@@ -222,14 +223,14 @@ def node_cpu(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> pl.DataF
         `resource`, `run_id`, `node`, `used_percent` (of one CPU, mean over samples), `samples`, `source_id`.
     """
     basis = {"samples": pl.len(), "source_id": pl.col("source_id").first()}
-    groups = server_groups(tables["throttle_samples"], runs).drop_nulls("used_percent")
+    groups = select_server_groups(tables["throttle_samples"], runs).drop_nulls("used_percent")
     sums = groups.group_by(*NODE, "source_id", "sample", maintain_order=True).agg(pl.col("used_percent").sum())
     of_groups = sums.group_by(NODE, maintain_order=True).agg(pl.col("used_percent").mean(), **basis)
     whole = tables["process_samples"].filter(pl.col("thread").is_null(), pl.col("cpu_percent").is_not_null())
     servers = align_to_runs(whole, runs).filter(pl.col("command").cast(pl.String).str.contains(_SERVERS))
-    servers = one_source(servers.with_columns(pl.col("node").cast(pl.String)), NODE)
+    servers = select_one_source(servers.with_columns(pl.col("node").cast(pl.String)), NODE)
     # Beside clients alone, all processes of servers are those of the one node.
-    hosts = shared_machines(tables["nodes"])
+    hosts = find_shared_machines(tables["nodes"])
     crowded = pl.concat([hosts.select("resource", node=name) for name in ("node", "machine")]).unique()
     servers = servers.with_columns(
         pl.col("node").str.strip_prefix(f"{_MACHINE}node ")  # the machine of one node and its clients
@@ -254,7 +255,7 @@ def node_cpu(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> pl.DataF
     return pl.concat([of_groups.select(columns), of_processes.select(columns)]).sort(NODE)
 
 
-def machine_cpu(tables: Mapping[str, Frame]) -> pl.DataFrame:
+def compute_machine_cpu(tables: Mapping[str, Frame]) -> pl.DataFrame:
     """The CPU time of every machine during runs, sample by sample, and what accounts for it.
 
     Args:
@@ -264,18 +265,21 @@ def machine_cpu(tables: Mapping[str, Frame]) -> pl.DataFrame:
         The columns of `ForeignWork.seconds` up to `other_percent`, `program` and `named_percent` (programs that are
         not the run's own, as pidstat lists them), all in per cent of the machine's CPU time, and `cores`.
     """
-    frames = {name: as_polars(tables[name]) for name in ACCOUNT_TABLES}
+    frames = {name: convert_to_polars(tables[name]) for name in ACCOUNT_TABLES}
     runs = frames["runs"]
-    machines = shared_machines(frames["nodes"], frames["throttle_samples"], frames["process_samples"])
+    machines = find_shared_machines(frames["nodes"], frames["throttle_samples"], frames["process_samples"])
     sized = frames["settings"].filter(pl.col("name") == "hardware")
     cores = sized.select("resource", cores=pl.col("value").str.extract(_CORES).cast(pl.Float64)).unique("resource")
-    cpu = name_machines(frames["cpu_samples"], machines).with_columns(busy_percent=busy_percent())
-    used = one_source(align_to_runs(cpu.drop_nulls("busy_percent"), runs), NODE)
+    cpu = name_machines(frames["cpu_samples"], machines).with_columns(busy_percent=make_busy_percent_expr())
+    used = select_one_source(align_to_runs(cpu.drop_nulls("busy_percent"), runs), NODE)
     used = used.unique([*NODE, "sample_time"], keep="first", maintain_order=True)
     used = used.rename({"node": "machine"}).select(*_AT, "sample_time", "elapsed_s", "interval_s", "busy_percent")
     used = used.join(cores, on="resource", how="left").with_columns(second=pl.col("sample_time").dt.round("1s"))
-    account = _accounts(frames["throttle_samples"], runs, machines).join(
-        _programs(frames["process_samples"], runs, machines), on=[*_AT, "second"], how="full", coalesce=True
+    account = _sum_control_group_cpu(frames["throttle_samples"], runs, machines).join(
+        _measure_foreign_programs(frames["process_samples"], runs, machines),
+        on=[*_AT, "second"],
+        how="full",
+        coalesce=True,
     )
     joined = used.join(account, on=[*_AT, "second"], how="left", nulls_equal=True, maintain_order="left")
     shares = [(pl.col(name) / pl.col("cores")).alias(f"{name}_percent") for name in ("nodes", "clients", "named")]
@@ -287,7 +291,7 @@ def machine_cpu(tables: Mapping[str, Frame]) -> pl.DataFrame:
     ).sort(*_AT, "sample_time")  # fmt: skip
 
 
-def _accounts(throttle: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame:
+def _sum_control_group_cpu(throttle: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame:
     """What control groups of nodes and of clients used, in per cent of one CPU, per machine and second.
 
     Null if one of the groups does not state it.
@@ -306,7 +310,7 @@ def _accounts(throttle: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFrame
     return seconds.group_by(*_AT, "second").agg(nodes=total(~is_client), clients=total(is_client))
 
 
-def _programs(processes: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame:
+def _measure_foreign_programs(processes: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame:
     """CPU time of the programs that are not the run's own, in per cent of one CPU, and the largest of them."""
     whole = processes.filter(pl.col("thread").is_null(), pl.col("cpu_percent").is_not_null())
     inside = align_to_runs(name_machines(whole, machines), runs).rename({"node": "machine"})
@@ -320,29 +324,31 @@ def _programs(processes: pl.DataFrame, runs: pl.DataFrame, machines: pl.DataFram
     )
 
 
-def foreign_work_of(tables: Mapping[str, Frame]) -> ForeignWork:
+def find_foreign_work(tables: Mapping[str, Frame]) -> ForeignWork:
     """Find foreign work: :class:`ForeignWork` of the runs of some tables.
 
     Args:
         tables: those of :data:`ACCOUNT_TABLES`; kinds of runs are those of all of `runs`.
     """
-    runs = with_operations(described(as_polars(tables["runs"]), as_polars(tables["settings"])))
+    runs = add_operation_column(
+        add_setup_descriptions(convert_to_polars(tables["runs"]), convert_to_polars(tables["settings"]))
+    )
     runs = runs.with_columns(pl.lit(None, pl.String).alias(name) for name in _WIDE if name not in runs.columns)
-    cpu = machine_cpu(tables)
+    cpu = compute_machine_cpu(tables)
     facts = runs.select(*RUN, *dict.fromkeys((*_LIKE, *_WIDE)))
     facts = facts.with_columns(
         like=pl.struct(_LIKE).struct.json_encode(), wide=pl.struct(_WIDE).struct.json_encode()
     ).select(*RUN, "like", "wide")
     # Machines are the same if they have the same name, apart from the numbers of their nodes.
-    marked = _smoothed(cpu.join(facts, on=RUN)).with_columns(
+    marked = _smooth_cpu_samples(cpu.join(facts, on=RUN)).with_columns(
         pl.when("is_accounted").then(pl.lit(_UNACCOUNTED_PERCENT)).alias("limit_accounted")
     )
     for kind in ("like", "wide"):
-        marked = _with_expected(marked, kind)
-    return _summed(_with_stretches(_chosen(marked)))
+        marked = _add_expected_cpu(marked, kind)
+    return _sum_foreign_work(_number_foreign_intervals(_choose_foreign_share(marked)))
 
 
-def _smoothed(cpu: pl.DataFrame) -> pl.DataFrame:
+def _smooth_cpu_samples(cpu: pl.DataFrame) -> pl.DataFrame:
     """Medians over neighbouring samples, so that bursts count for nothing; `bin` is the second since the begin."""
     width = pl.col("interval_s").fill_null(1.0)
 
@@ -358,7 +364,7 @@ def _smoothed(cpu: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _with_expected(cpu: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _add_expected_cpu(cpu: pl.DataFrame, kind: str) -> pl.DataFrame:
     """The median of the kind at the same second (`expected_KIND`) and the limit above which more is unlike it.
 
     The deviation is that of all seconds of all runs of the kind, or of those at this second if these differ more; it
@@ -380,7 +386,7 @@ def _with_expected(cpu: pl.DataFrame, kind: str) -> pl.DataFrame:
     return seen.with_columns(known.alias(f"limit_{kind}"))
 
 
-def _chosen(cpu: pl.DataFrame) -> pl.DataFrame:
+def _choose_foreign_share(cpu: pl.DataFrame) -> pl.DataFrame:
     """The foreign share of each sample by the first method that finds some, `method`, and whether it is `certain`.
 
     What is above half of the limit is foreign if it is beside what is above it.
@@ -413,7 +419,7 @@ def _chosen(cpu: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _with_stretches(cpu: pl.DataFrame) -> pl.DataFrame:
+def _number_foreign_intervals(cpu: pl.DataFrame) -> pl.DataFrame:
     """Foreign seconds with the number of their `stretch`; those of stretches that are too short are none."""
     width = pl.col("interval_s").fill_null(1.0)
     found = cpu.filter(pl.col("foreign_percent").is_not_null()).sort(*_AT, "sample_time")
@@ -429,7 +435,7 @@ def _with_stretches(cpu: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.when(inside).then(pl.col("foreign_percent", "program"))).sort(*_AT, "sample_time")
 
 
-def _summed(cpu: pl.DataFrame) -> ForeignWork:
+def _sum_foreign_work(cpu: pl.DataFrame) -> ForeignWork:
     width = pl.col("interval_s").fill_null(1.0)
     inside = pl.col("foreign_percent").is_not_null()
     work = (pl.col("foreign_percent").fill_null(0.0) * width).sum()
@@ -462,32 +468,32 @@ def _summed(cpu: pl.DataFrame) -> ForeignWork:
     return ForeignWork(seconds, found)
 
 
-def foreign_text(row: Mapping[str, Any]) -> str:
+def describe_foreign_work(row: Mapping[str, Any]) -> str:
     """Foreign work in a run in words.
 
     Args:
         row: a row of `ForeignWork.runs` with foreign seconds.
     """
-    stretches = listed([f"from {span}" for span in row["times"][:_MOST_TIMES]])
+    stretches = join_words([f"from {span}" for span in row["times"][:_MOST_TIMES]])
     more = len(row["times"]) - _MOST_TIMES
-    also = f" and {counted(more, 'other stretch')}" if more > 0 else ""
+    also = f" and {pluralize(more, 'other stretch')}" if more > 0 else ""
     basis = {
         "named": f"used by {row['program']}",
         "accounted": "beyond what its nodes and clients used",
-        "like runs": f"beyond the median of {counted(row['like_runs'], 'other run')} of its kind",
+        "like runs": f"beyond the median of {pluralize(row['like_runs'], 'other run')} of its kind",
     }[row["method"]]
     seconds = f"{row['foreign_s']:.0f} of {row['sampled_s']:.0f} s"
     return f"{stretches}{also} UTC ({seconds}): {row['foreign_percent']:.0f} % of its CPU time, {basis}"
 
 
-def doubts_of(tables: Mapping[str, Frame]) -> pl.DataFrame:
-    """The foreign work of runs, as :func:`citus_analysis.runs.run_status.with_doubts` takes it.
+def tabulate_foreign_doubts(tables: Mapping[str, Frame]) -> pl.DataFrame:
+    """The foreign work of runs, as :func:`citus_analysis.runs.status.add_machine_doubts` takes it.
 
     Args:
         tables: those of :data:`ACCOUNT_TABLES`.
     """
-    found = foreign_work_of(tables).runs.filter(pl.col("foreign_s") > 0)
-    words = pl.Series("foreign_work", [foreign_text(row) for row in found.iter_rows(named=True)], pl.String)
+    found = find_foreign_work(tables).runs.filter(pl.col("foreign_s") > 0)
+    words = pl.Series("foreign_work", [describe_foreign_work(row) for row in found.iter_rows(named=True)], pl.String)
     return found.select(*RUN, foreign_share_percent="share_percent").with_columns(words)
 
 
@@ -497,4 +503,4 @@ def study_foreign_work(dataset: TableSource) -> ForeignWork:
     Args:
         dataset: a dataset, or another source of its tables.
     """
-    return foreign_work_of({name: dataset.table(name) for name in ACCOUNT_TABLES})
+    return find_foreign_work({name: dataset.table(name) for name in ACCOUNT_TABLES})

@@ -8,38 +8,43 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.evidence.balance import Balance, balance
-from citus_analysis.bottleneck.evidence.measured_errors import (
+from citus_analysis.bottleneck.balance import Balance, balance, balance_of_nodes, compute_node_loads, compute_shard_skew
+from citus_analysis.bottleneck.limits import RunFacts, Verdict, judge, tabulate_limit_verdicts
+from citus_analysis.bottleneck.machine_work import MACHINE_SAMPLES, find_shared_machines, name_machines
+from citus_analysis.bottleneck.measurements import (
     AUTOVACUUM,
-    clients_measured,
+    ProgramShares,
+    Thresholds,
+    build_resource_matrix,
+    describe_program_shares,
     log_errors,
     log_errors_measured,
+    measure_checkpoints,
+    measure_clients,
+    measure_hosts,
+    measure_sessions,
 )
-from citus_analysis.bottleneck.evidence.measurements import checkpoints_measured, hosts_measured, sessions_measured
-from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, node_loads, shard_skew
-from citus_analysis.bottleneck.evidence.program_shares import ProgramShares, program_shares
-from citus_analysis.bottleneck.evidence.resource_matrix import matrix_of
-from citus_analysis.bottleneck.evidence.run_factors import run_factors, run_variance
-from citus_analysis.bottleneck.evidence.run_variance import RunVariance
-from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
-from citus_analysis.bottleneck.evidence.variance import separators, variance_of
-from citus_analysis.bottleneck.evidence.waits import client_sessions, opened_sessions, session_waits
-from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
-from citus_analysis.bottleneck.machine_work import MACHINE_SAMPLES, name_machines, shared_machines
-from citus_analysis.bottleneck.program_loads import program_loads
-from citus_analysis.bottleneck.samples_in_runs import NODE, with_configuration
-from citus_analysis.bottleneck.thresholds import Thresholds
+from citus_analysis.bottleneck.resources import sum_program_loads
+from citus_analysis.bottleneck.samples import NODE, add_configuration_columns, describe_unplaced_samples
+from citus_analysis.bottleneck.variance import (
+    RunVariance,
+    decompose_time_variance,
+    find_separating_properties,
+    run_factors,
+    run_variance,
+)
+from citus_analysis.bottleneck.waits import compute_session_waits, count_opened_sessions, select_client_sessions
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs.measured_windows import within_measured
-from citus_analysis.runs.run_selection import check_known, matching
-from citus_analysis.runs.run_status import allowed_statuses, used_notes
-from citus_analysis.runs.setups import LOAD, described, with_operations
+from citus_analysis.runs.selection import check_known, matching
+from citus_analysis.runs.set_ups import LOAD, add_operation_column, add_setup_descriptions
+from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.spans.unplaced_statements import describe_unplaced_statements
+from citus_analysis.texts.words import pluralize
 
 #: Columns that identify a configuration: a resource, which has one system and its settings, the set-up, size and load.
 CONFIGURATION: Final = ("resource", "set_up", "workers", *LOAD)
@@ -73,7 +78,7 @@ class BottleneckStudy(Shown):
         verdicts: one per configuration.
         matrix: per configuration, node, resource and aspect (utilisation, saturation, errors): the metric's mean over
             runs with its interval and source file, or the recording that is missing (`not_measured`).
-        programs: result of :func:`citus_analysis.bottleneck.program_loads` for each configuration.
+        programs: result of :func:`citus_analysis.bottleneck.resources` for each configuration.
         waits: average active sessions by node, role and wait event, for each run.
         balance: client sessions over nodes for each configuration that has several nodes.
         node_loads: connections, statements, network and CPU of each node over time.
@@ -104,11 +109,11 @@ class BottleneckStudy(Shown):
     thresholds: Thresholds
     warnings: tuple[str, ...] = field(default=())
     n: int = 0
-    method: str = "ordered rules over means of runs (citus_analysis.bottleneck.first_limits)"
+    method: str = "ordered rules over means of runs (citus_analysis.bottleneck.limits)"
 
     def summary_lines(self) -> list[str]:
         """One line per configuration, then the warnings."""
-        first = f"Limits of {counted(len(self.verdicts), 'configuration')}, {counted(self.n, 'run')}"
+        first = f"Limits of {pluralize(len(self.verdicts), 'configuration')}, {pluralize(self.n, 'run')}"
         named = ([one.configuration.get(name) for name in ("resource", "operation")] for one in self.verdicts)
         words = (" ".join(str(value) for value in values if value is not None) for values in named)
         return [first, *(f"{text}: {one}" for text, one in zip(words, self.verdicts, strict=True)), *self.warnings]
@@ -119,7 +124,7 @@ class BottleneckStudy(Shown):
 
     def to_polars(self) -> pl.DataFrame:
         """One row per configuration: limit, node, confidence, evidence, deciding measurements."""
-        return verdict_frame(self.verdicts)
+        return tabulate_limit_verdicts(self.verdicts)
 
 
 def study_bottleneck(
@@ -149,121 +154,133 @@ def study_bottleneck(
         UsageError: a threshold is out of its range.
     """
     limits = Thresholds.of(thresholds)
-    runs, doubted = undisturbed(configured_runs(dataset, resources), allow)
+    runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), allow)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
-    tables = _tables(dataset, resources)
-    sessions = client_sessions(tables["activity_samples"], runs)
-    errors, autovacuum = _logged(dataset, runs)
-    measured = _measured(tables, runs, sessions, errors)
-    matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
-    programs = program_loads(tables["process_samples"], runs, CONFIGURATION)
-    splits = _balances(sessions, tables["nodes"], runs)
-    loads = node_loads(tables, statements := _statements(dataset, runs), runs)
+    tables = _read_resource_tables(dataset, resources)
+    sessions = select_client_sessions(tables["activity_samples"], runs)
+    errors, autovacuum = _read_logged_errors(dataset, runs)
+    measured = _collect_measurements(tables, runs, sessions, errors)
+    matrix = build_resource_matrix(measured, runs, CONFIGURATION, level, tables["sources"])
+    programs = sum_program_loads(tables["process_samples"], runs, CONFIGURATION)
+    splits = _compute_session_balances(sessions, tables["nodes"], runs)
+    loads = compute_node_loads(tables, statements := _read_measured_statements(dataset, runs), runs)
     # Runs of which nothing says what they did repeat nothing.
     known = runs.drop_nulls("operation")
     factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, allow)
     return BottleneckStudy(
-        verdicts=tuple(_verdicts(matrix, programs, splits, runs, limits)),
+        verdicts=tuple(_determine_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
         programs=programs,
-        waits=session_waits(sessions, tables["nodes"]),
+        waits=compute_session_waits(sessions, tables["nodes"]),
         balance=_balance_frame(splits),
         node_loads=loads,
         node_balance=balance_of_nodes(loads, runs, CONFIGURATION),
-        shard_skew=shard_skew(statements, runs, CONFIGURATION),
-        variance=variance_of(statements, runs, CONFIGURATION),
-        separators=separators(statements, tables["checkpoints"], runs, CONFIGURATION),
+        shard_skew=compute_shard_skew(statements, runs, CONFIGURATION),
+        variance=decompose_time_variance(statements, runs, CONFIGURATION),
+        separators=find_separating_properties(statements, tables["checkpoints"], runs, CONFIGURATION),
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(*doubted, *_warnings(matrix, sessions, statements), *_unplaced(tables, runs), *_allowed(runs, allow)),
+        warnings=(
+            *doubted,
+            *_write_study_warnings(matrix, sessions, statements),
+            *_describe_unplaced(tables, runs),
+            *_describe_allowed_runs(runs, allow),
+        ),
         n=runs.height,
     )
 
 
-def _allowed(runs: pl.DataFrame, allow: str | Collection[str]) -> list[str]:
+def _describe_allowed_runs(runs: pl.DataFrame, allow: str | Collection[str]) -> list[str]:
     """Words on degraded runs in the factors; the limits are those of all runs."""
-    statuses = allowed_statuses(allow)
-    return used_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
+    statuses = list_allowed_statuses(allow)
+    return write_used_run_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
 
 
-def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
+def read_configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
     """All runs of the chosen resources, including failed ones, with the columns of :data:`CONFIGURATION`.
 
     Raises:
         UnknownNameError: no run is of a resource that a pattern matches.
     """
-    everything = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    everything = convert_to_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(everything, resources)
-    return described(with_operations(matching(everything, resources)), as_polars(dataset.table("settings")))
+    return add_setup_descriptions(
+        add_operation_column(matching(everything, resources)), convert_to_polars(dataset.table("settings"))
+    )
 
 
-def undisturbed(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
+def select_undisturbed_runs(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
     """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
 
     Args:
-        runs: result of :func:`configured_runs`.
+        runs: result of :func:`read_configured_runs`.
         allow: `doubtful` to keep all.
     """
     doubtful = pl.col("status") == "doubtful"
     number = runs.filter(doubtful).height
-    if not number or "doubtful" in allowed_statuses(allow):
+    if not number or "doubtful" in list_allowed_statuses(allow):
         return runs, []
     kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
     only = kept.filter(doubtful).select(CONFIGURATION).n_unique()
-    them = f", except for those of {counted(only, 'configuration')} without other runs, whose evidence says so"
+    them = f", except for those of {pluralize(only, 'configuration')} without other runs, whose evidence says so"
     was, is_ = ("was", "is") if number == 1 else ("were", "are")
     return kept, [
-        f"{counted(number, 'run')} {was} made while the machine did other work (the resources page has the seconds) "
+        f"{pluralize(number, 'run')} {was} made while the machine did other work (the resources page has the seconds) "
         f"and {is_} left out{them if only else ''}."
     ]
 
 
-def _tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
-    activity = lazy_table(dataset, "activity_samples").select(_ACTIVITY).collect()
-    small = {name: as_polars(dataset.table(name)) for name in _SAMPLES}
+def _read_resource_tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
+    activity = scan_source_table(dataset, "activity_samples").select(_ACTIVITY).collect()
+    small = {name: convert_to_polars(dataset.table(name)) for name in _SAMPLES}
     tables = {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
-    machines = shared_machines(tables["nodes"], tables["throttle_samples"], tables["process_samples"])
+    machines = find_shared_machines(tables["nodes"], tables["throttle_samples"], tables["process_samples"])
     return tables | {name: name_machines(tables[name], machines) for name in MACHINE_SAMPLES}
 
 
-def _logged(dataset: TableSource, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _read_logged_errors(dataset: TableSource, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The result of :func:`log_errors` for logs of runs, and the records of autovacuum of all logs.
 
     Logs are large, and most have no such record, so only those that have some are read a second time.
     """
-    events = lazy_table(dataset, "log_events").filter(_of(runs["resource"]))
+    events = scan_source_table(dataset, "log_events").filter(_make_resource_filter_expr(runs["resource"]))
     counts = log_errors(events)
     having = counts.filter(pl.col("what") == AUTOVACUUM)["resource"]
     if having.is_empty():
         records = TABLES["log_events"].empty().select(_AUTOVACUUM)
     else:
-        own = events.filter(_of(having) & (pl.col("kind") == AUTOVACUUM))
+        own = events.filter(_make_resource_filter_expr(having) & (pl.col("kind") == AUTOVACUUM))
         records = own.select(_AUTOVACUUM).collect(engine="streaming")
     return counts.drop_nulls("run_id"), records
 
 
-def _of(resources: pl.Series) -> pl.Expr:
+def _make_resource_filter_expr(resources: pl.Series) -> pl.Expr:
     return pl.col("resource").is_in(resources.unique().implode())
 
 
-def _measured(
+def _collect_measurements(
     tables: dict[str, pl.DataFrame], runs: pl.DataFrame, sessions: pl.DataFrame, errors: pl.DataFrame
 ) -> pl.DataFrame:
     parts = [
-        *hosts_measured(tables, runs),
-        *sessions_measured(sessions, tables["settings"]),
-        *checkpoints_measured(tables["checkpoints"], runs, errors.unique([*NODE]), tables["settings"]),
+        *measure_hosts(tables, runs),
+        *measure_sessions(sessions, tables["settings"]),
+        *measure_checkpoints(tables["checkpoints"], runs, errors.unique([*NODE]), tables["settings"]),
         *log_errors_measured(errors),
-        *clients_measured(runs, tables["clients"], tables["operation_latencies"], tables["client_errors"]),
+        *measure_clients(runs, tables["clients"], tables["operation_latencies"], tables["client_errors"]),
     ]
     return pl.concat(parts)
 
 
-def _statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
-    rows = lazy_table(dataset, "statements").filter(_of(runs["resource"])).select(_STATEMENTS).collect()
-    return within_measured(rows, runs).rows
+def _read_measured_statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+    rows = (
+        scan_source_table(dataset, "statements")
+        .filter(_make_resource_filter_expr(runs["resource"]))
+        .select(_STATEMENTS)
+        .collect()
+    )
+    return select_measured_rows(rows, runs).rows
 
 
 def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:
@@ -273,23 +290,23 @@ def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:
         return None
 
 
-def _balances(
+def _compute_session_balances(
     sessions: pl.DataFrame, nodes: pl.DataFrame, runs: pl.DataFrame
 ) -> list[tuple[dict[str, object], Balance]]:
     """Client sessions over the nodes that have any, or over all nodes if only one has."""
-    placed = with_configuration(opened_sessions(sessions), runs, CONFIGURATION).sort(NODE)
+    placed = add_configuration_columns(count_opened_sessions(sessions), runs, CONFIGURATION).sort(NODE)
     found = []
     for key, group in placed.group_by(CONFIGURATION, maintain_order=True):
         sums = group.group_by("node").agg(pl.col("opened").sum()).sort("node")
         counts = {str(node): int(opened) for node, opened in sums.iter_rows()}
         if len(counts) == 1:
-            counts |= {node: 0 for node in _alternatives(nodes, str(key[0])) if node not in counts}
+            counts |= {node: 0 for node in _list_queryable_nodes(nodes, str(key[0])) if node not in counts}
         if len(counts) > 1:
             found.append((dict(zip(CONFIGURATION, key, strict=True)), balance(list(counts.values()), list(counts))))
     return found
 
 
-def _alternatives(nodes: pl.DataFrame, resource: str) -> list[str]:
+def _list_queryable_nodes(nodes: pl.DataFrame, resource: str) -> list[str]:
     """Nodes that clients could query: all of a cluster with several workers, none of a cluster with one worker."""
     mine = nodes.filter(pl.col("resource") == resource).drop_nulls("node")
     workers = mine.filter(pl.col("groupid") != 0)["node"].n_unique()
@@ -305,7 +322,7 @@ def _balance_frame(splits: list[tuple[dict[str, object], Balance]]) -> pl.DataFr
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _verdicts(
+def _determine_verdicts(
     matrix: pl.DataFrame,
     programs: pl.DataFrame,
     splits: list[tuple[dict[str, object], Balance]],
@@ -313,13 +330,13 @@ def _verdicts(
     limits: Thresholds,
 ) -> list[Verdict]:
     verdicts = []
-    values = _by_configuration(matrix.filter(pl.col("value").is_not_null()))
-    loads = _by_configuration(programs)
+    values = _partition_by_configuration(matrix.filter(pl.col("value").is_not_null()))
+    loads = _partition_by_configuration(programs)
     for key, group in runs.group_by(CONFIGURATION, maintain_order=True):
         configuration = dict(zip(CONFIGURATION, key, strict=True))
         split = next((one for known, one in splits if known == configuration), None)
-        shares = program_shares(loads.get(key, programs.clear()))
-        facts = _facts(values.get(key, matrix.clear()), group, split, shares)
+        shares = describe_program_shares(loads.get(key, programs.clear()))
+        facts = _build_run_facts(values.get(key, matrix.clear()), group, split, shares)
         verdict = judge(facts, limits, configuration, group.height)
         if (group["status"] == "doubtful").all():
             verdict = replace(verdict, evidence=(*verdict.evidence, _DURING_OTHER_WORK))
@@ -327,11 +344,13 @@ def _verdicts(
     return verdicts
 
 
-def _by_configuration(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+def _partition_by_configuration(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
     return rows.partition_by(CONFIGURATION, maintain_order=True, as_dict=True)
 
 
-def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, programs: ProgramShares) -> RunFacts:
+def _build_run_facts(
+    values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, programs: ProgramShares
+) -> RunFacts:
     # The largest value of all nodes; for the time between checkpoints, the smallest.
     smallest = pl.when(pl.col("unit") == "s").then(-pl.col("value")).otherwise("value")
     top = values.sort(smallest, descending=True).unique(["part", "metric"], keep="first", maintain_order=True)
@@ -349,9 +368,9 @@ def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, prog
     )
 
 
-def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame, statements: pl.DataFrame) -> list[str]:
+def _write_study_warnings(matrix: pl.DataFrame, sessions: pl.DataFrame, statements: pl.DataFrame) -> list[str]:
     stopped = matrix.filter((pl.col("metric") == "periods stopped by a quota") & (pl.col("part") == "CPU"))
-    warnings = unplaced_statements(statements.lazy())
+    warnings = describe_unplaced_statements(statements.lazy())
     if sessions.is_empty():
         warnings.append("No snapshots of sessions: waits are not known (the runner records them, samplers.activity).")
     if stopped.filter(pl.col("value") > 0).height and not sessions.is_empty():
@@ -362,8 +381,8 @@ def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame, statements: pl.DataF
     return warnings
 
 
-def _unplaced(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> list[str]:
+def _describe_unplaced(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> list[str]:
     """Samples that enter no mean. Those of CPUs and devices without a time do, if their file names its run."""
     placed = pl.col("sample_time").is_null() & pl.col("run_id").is_not_null()
     used = {name: tables[name].filter(~placed) for name in ("cpu_samples", "device_samples")}
-    return unplaced_samples({**tables, **used}, runs)
+    return describe_unplaced_samples({**tables, **used}, runs)

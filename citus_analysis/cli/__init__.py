@@ -18,12 +18,9 @@ from typing import Final, NoReturn
 
 import click
 
-from citus_analysis.cli.endings import READER_LEFT, explain, plain_warnings, print_traceback, say_nothing_more
-from citus_analysis.public_names import public
+from citus_analysis.cli.errors import READER_LEFT, explain, print_short_warnings, print_traceback, suppress_exit_errors
 
 __all__ = ["commands", "main"]
-
-__dir__, __getattr__ = public(__name__, __all__)
 
 #: Command -> its description, in the order of the help. The module of the same name defines it as `command`.
 _COMMANDS: Final = {
@@ -64,7 +61,7 @@ class _Group(click.Group):
             return None
         found: click.Command = import_module(f"citus_analysis.cli.subcommands.{cmd_name}").command
         if all(parameter.name != "debug" for parameter in found.params):
-            found.params.append(_debug_option())
+            found.params.append(_make_debug_option())
         return found
 
     def resolve_command(
@@ -82,11 +79,11 @@ class _Group(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         # The help is printed here.
-        with _printing():
+        with _flush_output():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _printing():
+        with _flush_output():
             result: object = super().invoke(ctx)
         return result
 
@@ -95,7 +92,7 @@ class _Group(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-def _debug_option() -> click.Option:
+def _make_debug_option() -> click.Option:
     # Declared here for the help only: main searches all arguments for it.
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
@@ -115,7 +112,7 @@ def commands() -> None:
     """
 
 
-commands.params.append(_debug_option())
+commands.params.append(_make_debug_option())
 
 
 def _leave_garbage() -> None:
@@ -136,12 +133,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     atexit.register(_leave_garbage)
     try:
-        with _printing(), plain_warnings():
+        with _flush_output(), print_short_warnings():
             code = commands.main(given, prog_name="citus-analysis", standalone_mode=False)
     except SystemExit:
         raise
     except _ReaderLeftError:
-        say_nothing_more()
+        suppress_exit_errors()
         sys.exit(READER_LEFT)
     except BaseException as error:  # noqa: BLE001 - a panic of polars is not an Exception; every end is explained
         if "--debug" in given:
@@ -155,7 +152,7 @@ class _ReaderLeftError(Exception):
 
 
 @contextmanager
-def _printing() -> Iterator[None]:
+def _flush_output() -> Iterator[None]:
     """Flush the output; raise if it could not be written."""
     try:
         yield
@@ -165,7 +162,7 @@ def _printing() -> Iterator[None]:
     except OSError as error:
         if not _is_about_printing(error):
             raise
-        say_nothing_more()
+        suppress_exit_errors()
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 

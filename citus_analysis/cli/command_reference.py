@@ -34,22 +34,22 @@ shows the traceback as well and changes no exit code. Long work shows a progress
 _WIDTH = 100
 
 
-def command_line_markdown() -> str:
+def render_command_reference() -> str:
     """The help of all commands as Markdown."""
     # The same settings as in a call, because click makes the help option once and keeps it.
     settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
     context = click.Context(commands, info_name="citus-analysis", **settings)
-    sections = [_block("citus-analysis", commands, context)]
+    sections = [_render_command_help("citus-analysis", commands, context)]
     for name in commands.list_commands(context):
         command = commands.get_command(context, name)
         assert command is not None  # noqa: S101 - it was just listed
-        sections.append(_block(name, command, click.Context(command, context, name)))
+        sections.append(_render_command_help(name, command, click.Context(command, context, name)))
     return "\n".join([_INTRODUCTION, *sections])
 
 
-def _block(name: str, command: click.Command, context: click.Context) -> str:
+def _render_command_help(name: str, command: click.Command, context: click.Context) -> str:
     return f"## {name}\n\n```\n{command.get_help(context)}\n```\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(command_line_markdown())
+    sys.stdout.write(render_command_reference())

@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.json_values import json_value
-from citus_analysis.texts.number_text import in_full
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.json_values import convert_to_json_value
+from citus_analysis.texts.numbers import format_full_number
+from citus_analysis.texts.words import make_printable, pluralize
 
 if TYPE_CHECKING:
     import polars as pl
+    from rich.progress import Progress
+
+    from citus_analysis.runner.schedule import RunnerEvent
 
 FORMATS: Final = ("table", "csv", "json", "parquet")
 
@@ -23,7 +27,7 @@ FORMATS: Final = ("table", "csv", "json", "parquet")
 _CSV_ROWS: Final = 10_000
 
 
-def key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def parse_key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Parse options of the form name=value; a callback of click."""
     pairs: dict[str, str] = {}
     for value in values:
@@ -36,13 +40,13 @@ def key_values(_context: click.Context, _parameter: click.Parameter, values: tup
 
 def print_json(value: object) -> None:
     """Print one JSON document to stdout. Values without a JSON form (NaN, infinity) become null."""
-    click.echo(json.dumps(json_value(value), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(convert_to_json_value(value), ensure_ascii=False, indent=2))
 
 
 def print_result(result: object) -> None:
     """Print a text, with what a terminal would obey as escapes, and anything else as one JSON document."""
     if isinstance(result, str):
-        click.echo("\n".join(map(printable, result.split("\n"))))
+        click.echo("\n".join(map(make_printable, result.split("\n"))))
     else:
         print_json(result)
 
@@ -50,7 +54,7 @@ def print_result(result: object) -> None:
 def print_frame(frame: pl.DataFrame, how: str) -> None:
     """Print a frame to stdout in one of :data:`FORMATS`."""
     if how == "csv":
-        from citus_analysis.texts.spreadsheets import guarded
+        from citus_analysis.texts.tables import guard_formula_cells as guarded
 
         click.echo(guarded(frame.clear()).write_csv(), nl=False)
         for rows in frame.iter_slices(_CSV_ROWS):
@@ -63,24 +67,90 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
         frame.write_parquet(encoded)
         sys.stdout.buffer.write(encoded.getbuffer())
     else:
-        for line in _table(frame):
+        for line in _format_table(frame):
             click.echo(line)
 
 
-def _table(frame: pl.DataFrame) -> list[str]:
-    from citus_analysis.texts.text_tables import text_table
+def _format_table(frame: pl.DataFrame) -> list[str]:
+    from citus_analysis.texts.tables import render_text_table as text_table
 
-    rows = [[_cell(value) for value in row] for row in frame.iter_rows()]
+    rows = [[_format_cell(value) for value in row] for row in frame.iter_rows()]
     numeric = {place for place, name in enumerate(frame.columns) if frame[name].dtype.is_numeric()}
     lines = text_table(frame.columns, rows, right=numeric, ruled=True)
-    return [*lines, f"({counted(frame.height, 'row')})"]
+    return [*lines, f"({pluralize(frame.height, 'row')})"]
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return in_full(value)
-    return printable(str(value))
+        return format_full_number(value)
+    return make_printable(str(value))
+
+
+# Progress bars for long work; on terminals only.
+
+
+@contextmanager
+def show_progress_bars(label: str, *, counted: bool = False) -> Iterator[Progress | None]:
+    """Progress bars on stderr; None if stderr is not a terminal.
+
+    Args:
+        label: label of a bar, in rich's notation (`{task.description}`).
+        counted: show `done/all`, for few long steps, and the label after the bar (it states the duration). Otherwise
+            show a percentage, and the remaining time at the pace of the last steps.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if counted:
+        columns = [BarColumn(), MofNCompleteColumn(), TextColumn(label)]
+    else:
+        columns = [TextColumn(label), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield bars
+
+
+# Progress of `run` on stderr: a bar on a terminal, otherwise one line per run.
+
+
+@contextmanager
+def show_live_progress() -> Iterator[Callable[[RunnerEvent], None]]:
+    """A function that shows the runner's events."""
+    with show_progress_bars("{task.description}", counted=True) as bars:
+        if bars is None:
+            yield lambda event: None if event.phase else click.echo(make_printable(format_event(event)), err=True)
+            return
+        task = bars.add_task("starting", total=None)
+
+        def show(event: RunnerEvent) -> None:
+            bars.update(task, completed=event.done, total=event.planned, description=make_printable(_label(event)))
+            if event.failure:
+                bars.console.print(make_printable(format_event(event)), markup=False, highlight=False, soft_wrap=True)
+
+        yield show
+
+
+def format_event(event: RunnerEvent) -> str:
+    """An ended run in one line."""
+    from citus_analysis.runner.plan import format_duration as duration_text
+
+    left = f"; left: {event.left}" if event.left.seconds else ""
+    took = f" after {duration_text(event.duration_s)}"
+    result = f"failed{took}: {event.failure}" if event.failure else f"verified{took}{_format_throughput(event)}"
+    return f"[{event.done}/{event.planned}] {event.run_id} {result}{left}"
+
+
+def _label(event: RunnerEvent) -> str:
+    failed = f", {event.failed} failed" if event.failed else ""
+    left = event.left if event.left.seconds else "none left"
+    return f"{left}{failed}  {event.run_id} {event.phase or 'ended'}{_format_throughput(event)}"
+
+
+def _format_throughput(event: RunnerEvent) -> str:
+    return "" if event.throughput_ops_s is None else f", {event.throughput_ops_s:,.0f} operations/s"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.cli.output import show_progress_bars
 from citus_analysis.errors import UsageError
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import IngestSummary, Progress
-    from citus_analysis.dataset.ingesting.summary import ProgressCallback
+    from citus_analysis.dataset.ingestion import ProgressCallback
 
 #: Arrow's source of memory. Its own allocator takes huge pages, which the system clears entirely even if little of them
 #: is used; for a log of some hundred MB this costs a tenth of the time and of the memory.
@@ -34,7 +34,7 @@ _STAGES: Final = {"scan": "looking", "read": "reading", "derive": "deriving"}
 _KEPT_S: Final = 30 * 86_400
 
 
-def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -> Path | str:
+def open_or_ingest_dataset(place: Path | str, *more: Path | str, into: Path | None = None) -> Path | str:
     """The dataset at a place; for raw files, a dataset that they are read into and that is named on stderr.
 
     What is read stays: the next command reads only files that changed since.
@@ -49,15 +49,15 @@ def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -
         InputError: there are no such files, or none of them can be read.
         UsageError: `into` holds a dataset of other files, whose rows would be among those of these.
     """
-    from citus_analysis.dataset.storage.manifest import Manifest
+    from citus_analysis.dataset.manifest import Manifest
 
     if not more:
         are_files = isinstance(place, Path) and (place.is_file() or (place.is_dir() and any(place.iterdir())))
         if not are_files or Manifest.load(Path(place)).exists:
             # What is no dataset either is refused where it is opened.
             return place
-    folder = into or _cached((place, *more))
-    if (other := _other_source(folder, (place, *more))) is not None:
+    folder = into or _prepare_cache_folder((place, *more))
+    if (other := _find_other_source(folder, (place, *more))) is not None:
         if into is not None:
             raise UsageError(
                 f"holds a dataset that {other} is part of, which is not among the files given now",
@@ -68,14 +68,14 @@ def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -
     summary = read_sources((place, *more), folder)
     # The time of its last use.
     os.utime(folder)
-    click.echo(printable(f"read into {folder}: {summary}"), err=True)
+    click.echo(make_printable(f"read into {folder}: {summary}"), err=True)
     return folder
 
 
-def _other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
+def _find_other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
     """A source of a dataset that is not among some sources, or is no longer there: an ingest would keep its rows."""
-    from citus_analysis.dataset.discover.walk import file_at
-    from citus_analysis.dataset.storage.manifest import Manifest
+    from citus_analysis.dataset.manifest import Manifest
+    from citus_analysis.dataset.walk import find_file_at as file_at
 
     given = [source.resolve() for source in sources if isinstance(source, Path)]
     urls = tuple(source for source in sources if isinstance(source, str))
@@ -88,7 +88,7 @@ def _other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
     return None
 
 
-def _cached(sources: Sequence[Path | str]) -> Path:
+def _prepare_cache_folder(sources: Sequence[Path | str]) -> Path:
     """The folder of the user's cache for these sources; old ones are removed."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "citus-analysis" / "read"
     paths = [str(source.resolve()) if isinstance(source, Path) else source for source in sources]
@@ -131,22 +131,22 @@ def read_sources(
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(AttributeError):  # of another library than glibc
             ctypes.CDLL(None).mallopt(_MOST_HEAPS, _HEAPS)
-    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.cli.options import expand_sources
     from citus_analysis.dataset import ingest
 
     paths = expand_sources(sources)
-    with _progress() as progress:
+    with _report_ingest_progress() as progress:
         summary = ingest(
             paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, cluster=cluster, progress=progress
         )
     for message in (*summary.messages, *summary.remarks):
-        click.echo(printable(message), err=True)
+        click.echo(make_printable(message), err=True)
     return summary
 
 
 @contextmanager
-def _progress() -> Iterator[ProgressCallback | None]:
-    with terminal_bars("{task.description:>8}") as bars:
+def _report_ingest_progress() -> Iterator[ProgressCallback | None]:
+    with show_progress_bars("{task.description:>8}") as bars:
         if bars is None:
             yield None
             return

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _MOST_NULLS: Final = 2**18
 
 
-def text_array(texts: pl.Series) -> pa.Array:
+def make_text_array(texts: pl.Series) -> pa.Array:
     """Texts as plain Arrow texts in separate memory, because views would keep the whole buffer alive.
 
     Example:
         >>> import polars as pl
-        >>> text_array(pl.Series(["one", None])).to_pylist()
+        >>> make_text_array(pl.Series(["one", None])).to_pylist()
         ['one', None]
     """
     import polars as pl
@@ -36,7 +36,7 @@ def text_array(texts: pl.Series) -> pa.Array:
     return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def table_of(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Batches of the same columns as a table in which each category has one number.
 
     Texts are categories in some batches and plain in others: in rows outside all runs, all names of runs are null.
@@ -44,7 +44,7 @@ def table_of(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     Example:
         >>> import pyarrow as pa
         >>> named = pa.record_batch({"run_id": pa.array(["a"], pa.large_string()).dictionary_encode()})
-        >>> table_of([named, pa.record_batch({"run_id": pa.nulls(1, pa.large_string())})]).column("run_id").to_pylist()
+        >>> combine_batches([named, pa.record_batch({"run_id": pa.nulls(1, pa.large_string())})]).column("run_id").to_pylist()
         ['a', None]
     """
     import pyarrow as pa
@@ -59,12 +59,12 @@ def table_of(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return table if len(batches) == 1 else table.unify_dictionaries()
 
 
-def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
+def fill_null_integers(integers: pa.Array, value: int) -> NDArray[np.integer]:
     """Integers as a numpy array with a value for nulls, because pyarrow's `fill_null` and `to_numpy` import pandas.
 
     Example:
         >>> import pyarrow as pa
-        >>> filled(pa.array([5, 7, None], pa.int32()).slice(1), -1).tolist()
+        >>> fill_null_integers(pa.array([5, 7, None], pa.int32()).slice(1), -1).tolist()
         [7, -1]
     """
     import numpy as np
@@ -78,7 +78,7 @@ def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
     return np.where(valid, values, values.dtype.type(value))
 
 
-def arrow_numbers(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def make_number_array(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Numbers as Arrow numbers of the same type, built from buffers: `pyarrow.array` would import pandas.
 
     Args:
@@ -87,7 +87,7 @@ def arrow_numbers(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None =
 
     Example:
         >>> import numpy as np
-        >>> arrow_numbers(np.array([7.5, 0.0]), valid=np.array([True, False])).to_pylist()
+        >>> make_number_array(np.array([7.5, 0.0]), valid=np.array([True, False])).to_pylist()
         [7.5, None]
     """
     import numpy as np
@@ -98,51 +98,51 @@ def arrow_numbers(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None =
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [known, pa.py_buffer(values)])
 
 
-def arrow_flags(flags: NDArray[np.bool_], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """As :func:`arrow_numbers`, for booleans.
+def make_boolean_array(flags: NDArray[np.bool_], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`make_number_array`, for booleans.
 
     Example:
         >>> import numpy as np
-        >>> arrow_flags(np.array([True, False]), valid=np.array([True, False])).to_pylist()
+        >>> make_boolean_array(np.array([True, False]), valid=np.array([True, False])).to_pylist()
         [True, None]
     """
     import numpy as np
     import pyarrow as pa
 
-    return arrow_numbers(flags.view(np.uint8), valid).cast(pa.bool_())
+    return make_number_array(flags.view(np.uint8), valid).cast(pa.bool_())
 
 
-def arrow_times(times: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """As :func:`arrow_numbers`, for times in microseconds since 1970, in UTC.
+def make_time_array(times: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`make_number_array`, for times in microseconds since 1970, in UTC.
 
     Example:
         >>> import numpy as np
-        >>> arrow_times(np.array([0])).to_pylist()[0].isoformat()
+        >>> make_time_array(np.array([0])).to_pylist()[0].isoformat()
         '1970-01-01T00:00:00+00:00'
     """
     import pyarrow as pa
 
-    return arrow_numbers(times, valid).cast(pa.timestamp("us", "UTC"))
+    return make_number_array(times, valid).cast(pa.timestamp("us", "UTC"))
 
 
-def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """As :func:`arrow_numbers`, of 64 bits.
+def make_integer_array(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`make_number_array`, of 64 bits.
 
     Example:
         >>> import numpy as np
-        >>> str(integers_of(np.array([7], np.int8)).type)
+        >>> str(make_integer_array(np.array([7], np.int8)).type)
         'int64'
     """
     import numpy as np
 
-    return arrow_numbers(np.asarray(numbers, np.int64), valid)
+    return make_number_array(np.asarray(numbers, np.int64), valid)
 
 
-def texts_of(words: Iterable[str]) -> pa.Array:
+def make_word_array(words: Iterable[str]) -> pa.Array:
     """Words as Arrow texts, built from buffers: `pyarrow.array` would import pandas.
 
     Example:
-        >>> texts_of(["one", "two"]).to_pylist()
+        >>> make_word_array(["one", "two"]).to_pylist()
         ['one', 'two']
     """
     import pyarrow as pa
@@ -154,26 +154,26 @@ def texts_of(words: Iterable[str]) -> pa.Array:
     )
 
 
-def repeated_text(text: str, rows: int) -> pa.DictionaryArray:
+def repeat_text(text: str, rows: int) -> pa.DictionaryArray:
     """The same text in every row as a category, which is neither copied nor hashed for each row.
 
     Example:
-        >>> repeated_text("UTC", 2).to_pylist()
+        >>> repeat_text("UTC", 2).to_pylist()
         ['UTC', 'UTC']
     """
     import pyarrow as pa
 
-    values = texts_of([text])
+    values = make_word_array([text])
     numbers = pa.py_buffer(bytes(rows))
     return pa.DictionaryArray.from_buffers(pa.dictionary(pa.uint8(), values.type), rows, [None, numbers], values, 0)
 
 
-def nulls(kind: pa.DataType, rows: int) -> pa.Array:
+def make_null_array(kind: pa.DataType, rows: int) -> pa.Array:
     """Nulls of a type.
 
     Example:
-        >>> from citus_analysis.core.column_types import INT32
-        >>> nulls(INT32.arrow, 2).null_count
+        >>> from citus_analysis.core.table_definition import INT32
+        >>> make_null_array(INT32.arrow, 2).null_count
         2
     """
     import pyarrow as pa
@@ -181,14 +181,14 @@ def nulls(kind: pa.DataType, rows: int) -> pa.Array:
     if rows > _MOST_NULLS:
         return pa.nulls(rows, kind)
     # One shared buffer serves all types: it is never written to, so it takes no memory.
-    zeros = [_zeros()] * kind.num_buffers
+    zeros = [_make_zero_buffer()] * kind.num_buffers
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_buffers(kind, rows, zeros, pa.nulls(0, kind.value_type), rows)
     return pa.Array.from_buffers(kind, rows, zeros, rows)
 
 
 @cache
-def _zeros() -> pa.Buffer:
+def _make_zero_buffer() -> pa.Buffer:
     import pyarrow as pa
 
     return pa.py_buffer(bytes(8 * (_MOST_NULLS + 1)))

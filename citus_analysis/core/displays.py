@@ -7,12 +7,41 @@ from dataclasses import Field, fields
 from html import escape
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from citus_analysis.core.drawing import figure_of_result
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.numbers import format_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
     from plotly.graph_objects import Figure
+
+# Functions that draw the figure of a result.
+#
+# Results belong to lower layers than figures. The package, which is above both, registers the function that draws
+# them
+# (`draw_results_by`), and results call it without importing its module (`figure_of_result`).
+
+_draws: list[Callable[[object], Figure]] = []
+
+
+def draw_results_by(draw: Callable[[object], Figure]) -> None:
+    """Register the function that draws results.
+
+    Args:
+        draw: function from a result to its figure.
+    """
+    _draws[:] = [draw]
+
+
+def draw_result_figure(result: object) -> Figure:
+    """The figure that shows a result.
+
+    Raises:
+        UsageError: results of this kind have no figure.
+    """
+    (draw,) = _draws
+    return draw(result)
+
 
 #: Lines of a result's text, rows of its table, characters of one value.
 _MOST_LINES: Final = 12
@@ -32,7 +61,7 @@ class Shown:
     def summary_lines(self) -> list[str]:
         """The result in lines of text; by default one per attribute."""
         values = ((one.name, getattr(self, one.name)) for one in fields(self) if one.repr)
-        return [type(self).__name__, *(f"  {name}: {_short(value)}" for name, value in values)]
+        return [type(self).__name__, *(f"  {name}: {_shorten_value(value)}" for name, value in values)]
 
     def summary_table(self) -> pl.DataFrame | None:
         """The result as a table; None if it has none."""
@@ -45,7 +74,7 @@ class Shown:
         found = self.summary_table()
         if found is not None:
             return found
-        values = [(one.name, _short(getattr(self, one.name))) for one in fields(self) if one.repr]
+        values = [(one.name, _shorten_value(getattr(self, one.name))) for one in fields(self) if one.repr]
         return pl.DataFrame(values, schema={"attribute": pl.String, "value": pl.String}, orient="row")
 
     def plot(self) -> Figure:
@@ -54,7 +83,7 @@ class Shown:
         Raises:
             UsageError: results of this kind have no figure.
         """
-        return figure_of_result(self)
+        return draw_result_figure(self)
 
     def __repr__(self) -> str:
         lines = [_cut(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
@@ -65,10 +94,10 @@ class Shown:
         table = self.summary_table()
         if table is None:
             return f"<pre>{escape(str(self))}</pre>"
-        return f"<p>{escape(self.summary_lines()[0])}</p>{html_table(table)}"
+        return f"<p>{escape(self.summary_lines()[0])}</p>{render_html_preview(table)}"
 
 
-def _short(value: object) -> str:
+def _shorten_value(value: object) -> str:
     # A number of numpy has a shape too, which is empty.
     if shape := getattr(value, "shape", ()):
         return f"<{'x'.join(map(str, shape))} values>"
@@ -81,7 +110,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def html_table(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
+def render_html_preview(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
     """The first rows of a table as HTML; texts are escaped.
 
     Columns without a value are left out, and those with one value for several rows are named once, below.
@@ -92,24 +121,28 @@ def html_table(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
 
     Example:
         >>> import polars as pl
-        >>> html_table(pl.DataFrame({"x": [0.123456], "y": ["<b>"]})).count("&lt;b&gt;")
+        >>> render_html_preview(pl.DataFrame({"x": [0.123456], "y": ["<b>"]})).count("&lt;b&gt;")
         1
     """
-    shared = _shared(table)
+    shared = _find_shared_values(table)
     shown = table.select(name for name in table.columns if name not in shared)
-    head = "".join(f"<th{_side(column)}>{escape(column.name)}</th>" for column in shown)
-    sides = [_side(column) for column in shown]
+    head = "".join(f"<th{_choose_alignment(column)}>{escape(column.name)}</th>" for column in shown)
+    sides = [_choose_alignment(column) for column in shown]
     body = "".join(
-        "<tr>" + "".join(f"<td{side}>{_text(value)}</td>" for side, value in zip(sides, row, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{side}>{_escape_cell(value)}</td>" for side, value in zip(sides, row, strict=True))
+        + "</tr>"
         for row in shown.head(rows).iter_rows()
     )
     more = f"<p>... and {table.height - rows} more rows</p>" if table.height > rows else ""
-    same = ", ".join(f"{escape(name)} {_text(value)}" for name, value in shared.items() if value not in (None, ""))
+    same = ", ".join(
+        f"{escape(name)} {_escape_cell(value)}" for name, value in shared.items() if value not in (None, "")
+    )
     below = f"<p>the same in all rows: {same}</p>" if same else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{below}"
 
 
-def _shared(table: pl.DataFrame) -> dict[str, object]:
+def _find_shared_values(table: pl.DataFrame) -> dict[str, object]:
     """Columns with the same value in all rows, and that value; never all columns."""
     if table.height < 2:
         return {}
@@ -117,11 +150,11 @@ def _shared(table: pl.DataFrame) -> dict[str, object]:
     return same if len(same) < table.width else {}
 
 
-def _side(column: pl.Series) -> str:
+def _choose_alignment(column: pl.Series) -> str:
     """The style of a column: notebooks align all cells to the right, which suits numbers only."""
     return "" if column.dtype.is_numeric() else ' style="text-align: left"'
 
 
-def _text(value: object) -> str:
-    text = "" if value is None else readable(value) if isinstance(value, float) else str(value)
+def _escape_cell(value: object) -> str:
+    text = "" if value is None else format_number(value) if isinstance(value, float) else str(value)
     return escape(_cut(text, _MOST_CHARACTERS))

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from citus_analysis.errors import UsageError
 
 
-def required(module: str, extra: str, purpose: str) -> None:
+def require_extra(module: str, extra: str, purpose: str) -> None:
     """Check that a package of an extra is installed.
 
     Args:
@@ -19,7 +19,7 @@ def required(module: str, extra: str, purpose: str) -> None:
         UsageError: it is not installed; the message has the command that installs it.
 
     Example:
-        >>> required("no_such_module", "cluster", "--cluster")
+        >>> require_extra("no_such_module", "cluster", "--cluster")
         Traceback (most recent call last):
         citus_analysis.errors.UsageError: --cluster needs the package no_such_module, which is not installed \
 (pip install 'citus-analysis[cluster]')

@@ -35,12 +35,12 @@ class TableSource(Protocol):
 
 
 @runtime_checkable
-class _Scanned(Protocol):
+class _ScannableSource(Protocol):
     def scan(self, name: str, /) -> pl.LazyFrame:
         """A table as a lazy frame."""
 
 
-def lazy_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.LazyFrame:
+def scan_source_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.LazyFrame:
     """A table of a dataset or of a mapping as a lazy frame; only the parts that are used are read from a dataset.
 
     Raises:
@@ -50,13 +50,13 @@ def lazy_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.LazyF
         >>> class Tables:
         ...     def table(self, name):
         ...         return pl.DataFrame({"name": [name]})
-        >>> lazy_table(Tables(), "runs").collect().rows()
+        >>> scan_source_table(Tables(), "runs").collect().rows()
         [('runs',)]
     """
-    return source.scan(name) if isinstance(source, _Scanned) else tables_of(source, [name])[name].lazy()
+    return source.scan(name) if isinstance(source, _ScannableSource) else tables_of(source, [name])[name].lazy()
 
 
-def as_polars(frame: Frame) -> pl.DataFrame:
+def convert_to_polars(frame: Frame) -> pl.DataFrame:
     """A polars, pandas or Arrow frame as a polars frame.
 
     Raises:
@@ -69,7 +69,7 @@ def as_polars(frame: Frame) -> pl.DataFrame:
     import narwhals as nw
 
     try:
-        table: pl.DataFrame = nw.from_native(_with_index(frame), eager_only=True).to_polars()
+        table: pl.DataFrame = nw.from_native(_add_index_columns(frame), eager_only=True).to_polars()
     except TypeError as error:
         raise UsageError(
             f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
@@ -77,7 +77,7 @@ def as_polars(frame: Frame) -> pl.DataFrame:
     return table
 
 
-def _with_index(frame: IntoDataFrame) -> IntoDataFrame:
+def _add_index_columns(frame: IntoDataFrame) -> IntoDataFrame:
     """A pandas frame with the named levels of its index as columns."""
     index = getattr(frame, "index", None)
     names = [name for name in getattr(index, "names", ()) if name is not None]
@@ -92,13 +92,13 @@ def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -
         UsageError: a table is missing.
     """
     if isinstance(source, TableSource):
-        return {name: as_polars(source.table(name)) for name in names}
+        return {name: convert_to_polars(source.table(name)) for name in names}
     if isinstance(source, Mapping) and set(names) <= set(source):
-        return {name: as_polars(source[name]) for name in names}
+        return {name: convert_to_polars(source[name]) for name in names}
     raise UsageError(f"the tables {' and '.join(names)} are needed", way_out="pass a dataset")
 
 
-def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
+def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:
     """A function of frames whose results have the kind of the first frame passed: pandas in, pandas out.
 
     Frames in a tuple or in the attributes of a result object are converted, too. Annotations name polars, the kind for
@@ -108,22 +108,25 @@ def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
         >>> import pandas as pd
         >>> @in_callers_kind
         ... def doubled(frame: Frame) -> pl.DataFrame:
-        ...     return as_polars(frame) * 2
+        ...     return convert_to_polars(frame) * 2
         >>> type(doubled(pd.DataFrame({"x": [1.5]}))).__module__.partition(".")[0]
         'pandas'
     """
 
     @wraps(function)
     def converting(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = next(_frames((*args, *kwargs.values())), None)
+        first = next(_iterate_frames((*args, *kwargs.values())), None)
         if first is None or isinstance(first, pl.DataFrame | pl.LazyFrame):
             return function(*args, **kwargs)
         # All arguments become polars frames, so that decorated functions called by this one return polars, too.
         converted = cast("Callable[..., R]", function)
-        result = converted(*map(_in_polars, args), **{name: _in_polars(value) for name, value in kwargs.items()})
+        result = converted(
+            *map(_convert_value_to_polars, args),
+            **{name: _convert_value_to_polars(value) for name, value in kwargs.items()},
+        )
         import narwhals as nw
 
-        return _converted(result, nw.get_native_namespace(cast("IntoDataFrame", first)))
+        return _convert_result_frames(result, nw.get_native_namespace(cast("IntoDataFrame", first)))
 
     return converting
 
@@ -139,35 +142,35 @@ def _is_frame(value: object) -> bool:
     return is_into_dataframe(value)
 
 
-def _frames(values: Iterable[object]) -> Iterator[object]:
+def _iterate_frames(values: Iterable[object]) -> Iterator[object]:
     """The frames among arguments, and in mappings and sequences of frames."""
     for value in values:
         if _is_frame(value):
             yield value
         elif isinstance(value, Mapping):
-            yield from _frames(value.values())
+            yield from _iterate_frames(value.values())
         elif isinstance(value, list | tuple):
-            yield from _frames(value)
+            yield from _iterate_frames(value)
 
 
-def _in_polars(value: object) -> object:
+def _convert_value_to_polars(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: _in_polars(inner) for name, inner in value.items()}
+        return {name: _convert_value_to_polars(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_in_polars, value))
-    return as_polars(cast("Frame", value)) if _is_frame(value) else value
+        return type(value)(map(_convert_value_to_polars, value))
+    return convert_to_polars(cast("Frame", value)) if _is_frame(value) else value
 
 
-def _converted(result: T, kind: ModuleType) -> T:
+def _convert_result_frames(result: T, kind: ModuleType) -> T:
     """A result with its frames converted to another kind; the annotation remains that for polars."""
     if isinstance(result, pl.DataFrame):
         import narwhals as nw
 
         return cast("T", nw.from_arrow(result, backend=kind).to_native())
     if isinstance(result, tuple):
-        return cast("T", tuple(_converted(value, kind) for value in result))
+        return cast("T", tuple(_convert_result_frames(value, kind) for value in result))
     if not is_dataclass(result) or isinstance(result, type):
         return result
     values = {one.name: getattr(result, one.name) for one in fields(result) if one.init}
-    changed = {name: new for name, value in values.items() if (new := _converted(value, kind)) is not value}
+    changed = {name: new for name, value in values.items() if (new := _convert_result_frames(value, kind)) is not value}
     return replace(result, **changed) if changed else result

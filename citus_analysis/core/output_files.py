@@ -51,7 +51,7 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         OSError: the file cannot be written.
     """
     if is_replaced(path):
-        with _replacing(Path(os.path.realpath(path))) as out:
+        with _replace_atomically(Path(os.path.realpath(path))) as out:
             yield out
         return
     stream = _own_stream(Path(path).stat())
@@ -61,11 +61,11 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def naming(path: str | PathLike[str]) -> Iterator[None]:
+def add_path_to_errors(path: str | PathLike[str]) -> Iterator[None]:
     """Add the file's name to errors of writing; the system names it only in errors of opening.
 
     Example:
-        >>> with naming("runs/journal.jsonl"):
+        >>> with add_path_to_errors("runs/journal.jsonl"):
         ...     raise OSError(errno.ENOSPC, "No space left on device")
         Traceback (most recent call last):
         OSError: [Errno 28] No space left on device: 'runs/journal.jsonl'
@@ -99,7 +99,7 @@ def put_in_place(finished: Path, path: str | PathLike[str]) -> None:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
+def _replace_atomically(target: Path) -> Iterator[IO[bytes]]:
     unfinished = target.with_name(f".unfinished-{target.name}")
     try:
         with unfinished.open("wb") as out:

@@ -16,7 +16,7 @@ _PACKAGE: Final = Path(__file__).parents[1]
 _IN_CHECKOUT: Final = {"notebooks": "notebooks", "published": "data/published", "experiments": "experiments"}
 
 
-def shipped(folder: Literal["notebooks", "published", "experiments"]) -> Path:
+def find_shipped_folder(folder: Literal["notebooks", "published", "experiments"]) -> Path:
     """The folder of that name, in the wheel if there is one, else in the checkout."""
     installed = _PACKAGE / "_shipped" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / _IN_CHECKOUT[folder]

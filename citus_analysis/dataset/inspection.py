@@ -10,18 +10,22 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
-from citus_analysis.dataset.discover.identity import FACTS, convert_facts
-from citus_analysis.dataset.discover.resource_folders import Identifier
-from citus_analysis.dataset.discover.source_file import SourceFile
-from citus_analysis.dataset.discover.study.design import Design
-from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
-from citus_analysis.dataset.discover.url_sources import outlined, walked
-from citus_analysis.dataset.ingesting.designing import is_output, with_design
-from citus_analysis.dataset.ingesting.recognise import join_logs, recognise, unrecognised_reason, without_summaries
-from citus_analysis.dataset.ingesting.workers.pool import Pool
+from citus_analysis.dataset.identity import FACTS, convert_facts
+from citus_analysis.dataset.recognise import (
+    apply_study_design,
+    drop_summary_files,
+    explain_unrecognised_file,
+    is_output,
+    join_logs,
+    recognise,
+)
+from citus_analysis.dataset.source_files import Identifier, SourceFile
+from citus_analysis.dataset.study_design import Design
+from citus_analysis.dataset.walk import outline_url_sources, unpack_archives, walk_outlined_paths
+from citus_analysis.dataset.workers import Pool
 from citus_analysis.errors import InputError
-from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.text_tables import text_table
+from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.words import pluralize
 
 _AT_ONCE: Final = 16
 #: Facts that make up a cell of the design, in the order of the table.
@@ -67,7 +71,7 @@ class Inspection:
     def unrecognised(self) -> dict[str, str]:
         """Path and reason of each file that is not read."""
         unread = [file for file in self.files if file.problem or file.is_unrecognised]
-        return {file.relative: file.problem or unrecognised_reason(file) for file in unread}
+        return {file.relative: file.problem or explain_unrecognised_file(file) for file in unread}
 
     @cached_property
     def cells(self) -> list[dict[str, object]]:
@@ -85,7 +89,7 @@ class Inspection:
             {**dict(zip(_FACTORS, cell, strict=True)), "runs": len(found), "outputs": outputs[cell]}
             for cell, found in runs.items()
         ]
-        return sorted(rows, key=lambda row: [(value is not None, _sortable(value)) for value in row.values()])
+        return sorted(rows, key=lambda row: [(value is not None, _make_sort_key(value)) for value in row.values()])
 
     @cached_property
     def reasons(self) -> list[dict[str, object]]:
@@ -103,7 +107,7 @@ class Inspection:
                 values, _ = found.setdefault((fact, reason), (set(), file.relative))
                 values.add(getattr(file.identity, fact))
         return [
-            {"fact": fact, "values": sorted(values, key=_sortable), "reason": reason, "example": example}
+            {"fact": fact, "values": sorted(values, key=_make_sort_key), "reason": reason, "example": example}
             for (fact, reason), (values, example) in found.items()
         ]
 
@@ -138,16 +142,16 @@ class Inspection:
 
     def __str__(self) -> str:
         """Some tables."""
-        read = counted(sum(file.format is not None for file in self.files), "file")
-        lines = [f"{read} can be read", "", *_table(self.kinds)]
+        read = pluralize(sum(file.format is not None for file in self.files), "file")
+        lines = [f"{read} can be read", "", *_format_table(self.kinds)]
         for path, reason in list(self.unrecognised.items())[:_FEW]:
             lines.append(f"{path}: not recognised: {reason}")
         if self.cells:
             runs = sum(int(str(row["runs"])) for row in self.cells)
-            lines += ["", f"The design: {counted(runs, 'run')} in {counted(len(self.cells), 'cell')}"]
-            lines += ["", *_table(self.cells), *self._unbalanced()]
+            lines += ["", f"The design: {pluralize(runs, 'run')} in {pluralize(len(self.cells), 'cell')}"]
+            lines += ["", *_format_table(self.cells), *self._unbalanced()]
         if self.reasons or self.unexplained:
-            lines += ["", "Read off names", "", *_table(self._reason_rows())]
+            lines += ["", "Read off names", "", *_format_table(self._reason_rows())]
         notes = [*self.design.contradictions, *self.design.assumptions, *self.problems]
         lines += ["", *notes] if notes else []
         hint = "If this is wrong: --write identity.yml writes it down; correct it, and put it into the folder."
@@ -155,10 +159,10 @@ class Inspection:
         return "\n".join(lines)
 
     def _reason_rows(self) -> list[dict[str, object]]:
-        rows = [dict(row) | {"values": _shown(list(row["values"]))} for row in self.reasons]  # type: ignore[call-overload]
+        rows = [dict(row) | {"values": _format_values(list(row["values"]))} for row in self.reasons]  # type: ignore[call-overload]
         if self.unexplained:
             reason = "not explained: kept apart"
-            rows.append({"fact": "set_up", "values": _shown(self.unexplained), "reason": reason, "example": ""})
+            rows.append({"fact": "set_up", "values": _format_values(self.unexplained), "reason": reason, "example": ""})
         return rows
 
     def _unbalanced(self) -> list[str]:
@@ -166,7 +170,11 @@ class Inspection:
         counts = Counter(int(str(row["runs"])) for row in self.cells)
         usual = max(counts, key=lambda number: (counts[number], number))
         odd = sum(count for number, count in counts.items() if number != usual)
-        return [f"{counted(odd, 'cell')} of {len(self.cells)} without the usual {counted(usual, 'run')}"] if odd else []
+        return (
+            [f"{pluralize(odd, 'cell')} of {len(self.cells)} without the usual {pluralize(usual, 'run')}"]
+            if odd
+            else []
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -182,7 +190,7 @@ class Inspection:
         found += [
             (one.file, {fact: getattr(one.file.identity, fact) for fact in one.reasons}) for one in design.companions
         ]
-        entries = [{"pattern": _literal(file), "meta": meta} for file, meta in found]
+        entries = [{"pattern": _escape_path_pattern(file), "meta": meta} for file, meta in found]
         return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
 
 
@@ -205,7 +213,7 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
     """
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     identifier = Identifier(convert_facts({name: str(value) for name, value in meta.items()}, "meta"))
-    with outlined(given) as (paths, origins), archives_unpacked(walked(paths, origins)) as found:
+    with outline_url_sources(given) as (paths, origins), unpack_archives(walk_outlined_paths(paths, origins)) as found:
         if not found.files:
             raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
         with Pool(len(os.sched_getaffinity(0))) as pool:
@@ -213,32 +221,32 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
             look = partial(recognise, forced=None, remembered={}, hashed=False)
             looked = [one for _, sources_ in pool.each(look, files, _AT_ONCE) for one in sources_]
         ordered = sorted(looked, key=lambda file: os.fsencode(file.location))
-        designed, design = with_design(join_logs(without_summaries(ordered, ())))
+        designed, design = apply_study_design(join_logs(drop_summary_files(ordered, ())))
         inspection = Inspection(tuple(designed), design, tuple(f"{path}: {why}" for path, why in found.problems))
         # While members of archives are unpacked.
         _ = inspection.unrecognised
     return inspection
 
 
-def _literal(file: SourceFile) -> str:
+def _escape_path_pattern(file: SourceFile) -> str:
     """A pattern of an identity.yml for one path."""
     return file.relative.partition("#")[0].replace("{", "*").replace("}", "*")
 
 
-def _sortable(value: object) -> tuple[bool, float, str]:
+def _make_sort_key(value: object) -> tuple[bool, float, str]:
     return (False, float(value), "") if isinstance(value, int | float) else (True, 0.0, str(value))
 
 
-def _shown(values: Sequence[object]) -> str:
+def _format_values(values: Sequence[object]) -> str:
     shown = ", ".join(map(str, values[:_FEW]))
     return f"{shown}, ... ({len(values)})" if len(values) > _FEW else shown
 
 
-def _table(all_rows: Sequence[Mapping[str, object]]) -> list[str]:
+def _format_table(all_rows: Sequence[Mapping[str, object]]) -> list[str]:
     """The first rows of a table, without columns that are unknown in all of them."""
     rows = all_rows[:_MOST_ROWS]
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
     cells = [["-" if row[name] is None else str(row[name]) for name in names] for row in rows]
     numbers = {at for at, name in enumerate(names) if all(isinstance(row[name], int | None) for row in rows)}
     more = [f"... and {len(all_rows) - len(rows)} more (--json has all)"] if len(all_rows) > len(rows) else []
-    return [*text_table(names, cells, right=numbers), *more]
+    return [*render_text_table(names, cells, right=numbers), *more]

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.dataset.ingesting.ingestion import ingest
-from citus_analysis.dataset.ingesting.summary import IngestSummary
-from citus_analysis.dataset.query.access import Dataset, open_dataset
+from citus_analysis.dataset.access import Dataset, open_dataset
+from citus_analysis.dataset.ingestion import IngestSummary, ingest
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.words import pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +69,7 @@ class ReadFiles(Shown):
 
     def summary_lines(self) -> list[str]:
         """What was read, what was noticed, and the tables."""
-        tables = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in self.tables().items())
+        tables = ", ".join(f"{name}: {pluralize(rows, 'row')}" for name, rows in self.tables().items())
         return [str(self.summary), *self.summary.messages, *self.summary.remarks, tables]
 
 

@@ -12,6 +12,6 @@ Example:
     ORDER BY total_us DESC, trace_id
 """
 
-from citus_analysis.public_names import public_of_stub
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_of_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

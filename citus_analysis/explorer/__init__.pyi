@@ -1,10 +1,10 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
-from .comparing import against_the_rest as against_the_rest
+from .exploring import against_the_rest as against_the_rest
 from .exploring import Exploration as Exploration
 from .exploring import freeze as freeze
 from .exploring import frozen_view as frozen_view
-from .one_statement import statement_records as statement_records
+from .exploring import statement_records as statement_records
 from .selections import Selection as Selection
-from .showing import explore as explore
+from .widget import explore as explore
 
 __all__: list[str]

@@ -13,8 +13,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.output_files import naming, open_output
-from citus_analysis.report.blocks.framed_page import framed_page
+from citus_analysis.core.output_files import add_path_to_errors, open_output
+from citus_analysis.report.html import render_framed_page
 
 #: The module and the style that the widget and the page share.
 FRONT_END: Final = Path(__file__).parent / "front_end"
@@ -46,11 +46,11 @@ class FrozenView:
         Raises:
             OSError: it cannot be written.
         """
-        with naming(path), open_output(path) as out:
+        with add_path_to_errors(path), open_output(path) as out:
             out.write(self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
-        return framed_page(self.html, _TITLE)
+        return render_framed_page(self.html, _TITLE)
 
     def __repr__(self) -> str:
         return f"FrozenView({self.table.height:,} statements, {len(self.html):,} characters)"

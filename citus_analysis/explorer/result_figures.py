@@ -7,11 +7,11 @@ from functools import singledispatch
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.accounts import Explanation
-from citus_analysis.accounts.explanation_text import cause_rows
+from citus_analysis.attribution import Explanation
+from citus_analysis.attribution.sentences import tabulate_causes
 from citus_analysis.bottleneck import BottleneckStudy
-from citus_analysis.bottleneck.evidence.run_variance import RunVariance
-from citus_analysis.core.frames import as_polars
+from citus_analysis.bottleneck.variance import RunVariance
+from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.errors import UsageError
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance
 from citus_analysis.plots.comparison_figures import plot_account, plot_ratios
@@ -22,16 +22,15 @@ from citus_analysis.plots.theme import new_figure, style_of
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
 from citus_analysis.scaling import throughput_curves
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
-from citus_analysis.scaling.fits import ModelFit, ScalingFit
-from citus_analysis.scaling.queueing.mva import NetworkSolution
-from citus_analysis.scaling.queueing.networks import ClosedSolution
-from citus_analysis.scaling.queueing.whatif_results import WhatIf
-from citus_analysis.serverlogs.server_profile import ServerProfile
-from citus_analysis.spans.analyse.profile import ProfileStudy
-from citus_analysis.spans.analyse.tail import TailProfile
+from citus_analysis.scaling.fitting import ModelFit, ScalingFit
+from citus_analysis.scaling.network_what_if import WhatIf
+from citus_analysis.scaling.queueing import ClosedSolution, NetworkSolution
+from citus_analysis.serverlogs.profile import ServerProfile
+from citus_analysis.spans.profile import ProfileStudy
+from citus_analysis.spans.tail import TailProfile
 from citus_analysis.stats import Comparison
-from citus_analysis.stats.compare.run_tables import RunComparison
-from citus_analysis.tracking.track_results import TrackedSeries
+from citus_analysis.stats.run_comparisons import RunComparison
+from citus_analysis.tracking import TrackedSeries
 
 
 @singledispatch
@@ -54,10 +53,12 @@ def figure_of(result: object) -> go.Figure:
     raise UsageError(f"a result of kind {type(result).__name__} has no figure", way_out="its rows: .table()")
 
 
-figure_of.register(RunComparison, lambda result: _ratios(result.comparisons, f"{result.metric} by {result.by}"))
-figure_of.register(Comparison, lambda result: _ratios((result,), ""))
-figure_of.register(ScalingStudy, lambda result: _series(result.curves, result.x, result.metric))
-figure_of.register(ScalingCurve, lambda result: _series((result,), result.x, "throughput_ops_s"))
+figure_of.register(
+    RunComparison, lambda result: _plot_comparison_ratios(result.comparisons, f"{result.metric} by {result.by}")
+)
+figure_of.register(Comparison, lambda result: _plot_comparison_ratios((result,), ""))
+figure_of.register(ScalingStudy, lambda result: _plot_curve_series(result.curves, result.x, result.metric))
+figure_of.register(ScalingCurve, lambda result: _plot_curve_series((result,), result.x, "throughput_ops_s"))
 figure_of.register(TailProfile, plot_tail)
 figure_of.register(
     ProfileStudy,
@@ -71,7 +72,7 @@ figure_of.register(
     lambda result: plot_track(result.runs, metric=result.metric, points=result.found.points, title=result.name),
 )
 figure_of.register(
-    Explanation, lambda result: plot_account(cause_rows(result), title=f"{result.other} against {result.base}")
+    Explanation, lambda result: plot_account(tabulate_causes(result), title=f"{result.other} against {result.base}")
 )
 
 
@@ -91,7 +92,7 @@ def _(result: ModelFit) -> go.Figure:
 
 @figure_of.register
 def _(result: RunVariance) -> go.Figure:
-    rows = as_polars(result.sources).select(term="source", share="share")
+    rows = convert_to_polars(result.sources).select(term="source", share="share")
     named = rows.with_columns(resource=pl.lit("runs of one"), statement_kind=pl.lit("configuration"))
     return plot_variance(named, title="Run-to-run variance by source")
 
@@ -113,10 +114,10 @@ def _(result: NetworkSolution) -> go.Figure:
     return figure
 
 
-def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
+def _plot_comparison_ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
     bases = {one.label_b for one in comparisons}
     rows = [
-        (f"{one.label_a} / {one.label_b}{_within(one)}", one.ratio.estimate, *one.ratio.ends, str(one.verdict))
+        (f"{one.label_a} / {one.label_b}{_format_stratum(one)}", one.ratio.estimate, *one.ratio.ends, str(one.verdict))
         for one in comparisons
     ]
     kinds = {"name": pl.String(), **dict.fromkeys(("ratio", "low", "high"), pl.Float64()), "verdict": pl.String()}
@@ -124,12 +125,12 @@ def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
     return plot_ratios(table, base=bases.pop() if len(bases) == 1 else "the base", title=title)
 
 
-def _within(comparison: Comparison) -> str:
+def _format_stratum(comparison: Comparison) -> str:
     held = ", ".join(f"{name} {value}" for name, value in comparison.stratum.items() if value is not None)
     return f" ({held})" if held else ""
 
 
-def _series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
+def _plot_curve_series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
     rows = [
         (", ".join(held) or "runs", point.size, point.throughput.estimate, *point.throughput.ends)
         for curve in curves

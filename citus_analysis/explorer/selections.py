@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.units import US_PER_S
 
@@ -99,17 +99,17 @@ class Selection:
 
     def passing(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters, except that of the child, which no such row states."""
-        return pl.all_horizontal(_KNOWN, *_conditions(self._chosen())).fill_null(value=False)
+        return pl.all_horizontal(_KNOWN, *_build_conditions(self._chosen())).fill_null(value=False)
 
     def within(self) -> pl.Expr:
         """Whether a row with `elapsed_us` and `total_us` lies in the rectangle."""
-        return pl.all_horizontal(_KNOWN, *_conditions(self._bounds()))
+        return pl.all_horizontal(_KNOWN, *_build_conditions(self._bounds()))
 
     def sql(self) -> str:
         """The SELECT that returns the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
-        chosen = [f"{column} = {_literal(value)}" for column, _, value in self._chosen()]
+        chosen = [f"{column} = {_format_sql_literal(value)}" for column, _, value in self._chosen()]
         if self.child is not None:
-            chosen.append(_OF_CHILD.format(_literal(self.child)))
+            chosen.append(_OF_CHILD.format(_format_sql_literal(self.child)))
         chosen += [f"{column} {sign} {value!r}" for column, sign, value in self._bounds()]
         where = f"\nWHERE {' AND '.join(chosen)}" if chosen else ""
         nulls = "" if self.order in ("total_us", "elapsed_us") else " NULLS LAST"
@@ -138,8 +138,8 @@ class Selection:
         return [(column, sign, round(value * factor, 3)) for column, sign, value, factor in sides if value is not None]
 
 
-@in_callers_kind
-def with_elapsed(statements: Frame) -> pl.DataFrame:
+@return_callers_frame_kind
+def add_elapsed_time(statements: Frame) -> pl.DataFrame:
     """Statements with a known T, with their `run`, and `elapsed_us` since the first statement of the run ended.
 
     The run is `run_id`, or the resource if logs belong to no run.
@@ -149,19 +149,19 @@ def with_elapsed(statements: Frame) -> pl.DataFrame:
 
     Example:
         >>> from citus_analysis.schema import TABLES
-        >>> with_elapsed(TABLES["statements"].empty()).height
+        >>> add_elapsed_time(TABLES["statements"].empty()).height
         0
     """
-    known = as_polars(statements).filter(_KNOWN).with_columns(run=pl.coalesce("run_id", "resource"))
+    known = convert_to_polars(statements).filter(_KNOWN).with_columns(run=pl.coalesce("run_id", "resource"))
     ended = pl.col("end_time").dt.epoch("us")
     return known.with_columns(elapsed_us=ended - ended.min().over("run"))
 
 
-def _conditions(stated: Sequence[tuple[str, str, object]]) -> list[pl.Expr]:
+def _build_conditions(stated: Sequence[tuple[str, str, object]]) -> list[pl.Expr]:
     return [_SIGNS[sign](pl.col(column), value) for column, sign, value in stated]
 
 
-def _literal(value: object) -> str:
+def _format_sql_literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 

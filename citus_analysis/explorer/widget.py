@@ -12,6 +12,8 @@ import anywidget
 import polars as pl
 import traitlets
 
+from citus_analysis.core.extras import require_extra
+from citus_analysis.dataset import Dataset
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.explorer.exploring import Exploration, freeze
 from citus_analysis.explorer.frozen_page import FRONT_END
@@ -41,7 +43,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         super().__init__()
         self._exploration = exploration
         self._selection = exploration.start()
-        self.choices = _text(exploration.choices())
+        self.choices = _serialise_document(exploration.choices())
         self._answer(self._selection)
 
     def __repr__(self) -> str:
@@ -79,7 +81,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         with self._shown_problems():
             number = int(change["new"]) if change["new"] else None
             found = {} if number is None else self._exploration.details([number])
-            self.detail = _text({"trace": str(number), **found[number]}) if number in found else ""
+            self.detail = _serialise_document({"trace": str(number), **found[number]}) if number in found else ""
 
     @contextmanager
     def _shown_problems(self) -> Iterator[None]:
@@ -94,9 +96,36 @@ class ExplorerWidget(anywidget.AnyWidget):
         view = self._exploration.view(selection)
         self._selection = selection
         with self.hold_sync():
-            self.heat = _text(self._exploration.heat_document(selection))
-            self.view = _text(view)
+            self.heat = _serialise_document(self._exploration.heat_document(selection))
+            self.view = _serialise_document(view)
 
 
-def _text(document: object) -> str:
+def _serialise_document(document: object) -> str:
     return json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
+
+
+# The explorer in JupyterLab.
+
+
+def explore(dataset: Dataset) -> ExplorerWidget:
+    """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.
+
+    Brushing the heat map selects statements; a statement opens its waterfall and its log records. The kernel computes
+    all content. Each view shows the call or SQL that returns the same rows.
+
+    Args:
+        dataset: an opened dataset.
+
+    Raises:
+        UsageError: the extra `notebook` is not installed.
+        DatasetError: a file of the dataset is missing or damaged.
+
+    Example::
+
+        widget = ca.explore(ca.open_dataset("dataset"))
+        widget              # shows it
+        widget.selected()   # the selected statements as a frame
+        widget.freeze("selection.html")
+    """
+    require_extra("anywidget", "notebook", "explore")
+    return ExplorerWidget(Exploration(dataset))

@@ -4,6 +4,6 @@ The registry (:func:`formats`, :func:`detect_format`) finds the modules by itsel
 through the entry point group ``citus_analysis.formats``. docs/add-a-format.md describes how to write one.
 """
 
-from citus_analysis.public_names import public_of_stub
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_of_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,9 +9,19 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import GREY, add_band, add_bars, add_points, faded, groups, new_figure, style_of, text
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.plots.theme import (
+    GREY,
+    add_band,
+    add_bars,
+    add_points,
+    faded,
+    groups,
+    new_figure,
+    style_of,
+    text,
+    with_columns_of,
+)
+from citus_analysis.texts.words import pluralize
 
 _ROW: Final = 26
 #: Waits with a colour of their own: the size of the palette.
@@ -119,7 +129,7 @@ def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     totals = means.group_by("series").agg(pl.col("sessions").sum())
     largest = totals.sort("sessions", "series", descending=[True, False])
     kept = largest["series"].head(_MOST_WAITS).to_list()
-    rest = counted(largest.height - len(kept), "other wait")
+    rest = pluralize(largest.height - len(kept), "other wait")
     named = means.with_columns(series=pl.when(pl.col("series").is_in(kept)).then("series").otherwise(pl.lit(rest)))
     means = named.group_by("resource", "series", maintain_order=True).agg(pl.col("sessions").sum())
     return means, [*kept, *([rest] if rest in means["series"] else [])]

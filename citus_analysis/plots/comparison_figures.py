@@ -11,18 +11,21 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import MARGIN, METRIC
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
 from citus_analysis.plots.theme import (
     COLOURS,
     GREY,
     add_bars,
     add_points,
     colours_of,
+    error_bars,
     faded,
+    from_zero,
+    has_interval,
+    interval_words,
     name_rows,
     new_figure,
     text,
+    with_columns_of,
 )
 from citus_analysis.units import label
 

@@ -8,8 +8,19 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plots._columns import in_natural_order, with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, add_band, add_points, faded, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    GREY,
+    add_band,
+    add_points,
+    faded,
+    groups,
+    in_natural_order,
+    new_figure,
+    style_of,
+    text,
+    with_columns_of,
+)
 from citus_analysis.units import label
 
 #: More lines than this cannot be distinguished.

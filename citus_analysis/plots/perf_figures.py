@@ -8,8 +8,17 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, add_bars, groups, ink_on, name_rows, new_figure, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    GREY,
+    add_bars,
+    groups,
+    ink_on,
+    name_rows,
+    new_figure,
+    text,
+    with_columns_of,
+)
 
 #: Part of the software -> its colour, the same in every figure of perf.
 _MODULES: Final = {
@@ -105,7 +114,7 @@ def plot_stack_changes(
     The colour is the change of the frame's own time, without its callees: red is more, blue is less (Gregg 2014).
 
     Args:
-        tree: `tree` of :class:`citus_analysis.accounts.beside.stack_changes.StackChanges`.
+        tree: `tree` of :class:`citus_analysis.attribution.associations.StackChanges`.
         unit: `µs` of CPU time per operation, or `%` of the samples.
         base: name of the side to compare with.
         other: name of the side that gives the widths.

@@ -10,8 +10,7 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plans.tasks import worker_name
-from citus_analysis.plots._columns import with_columns_of
+from citus_analysis.plans import make_worker_name_expr
 from citus_analysis.plots.theme import (
     COLOURS,
     PART_COLOURS,
@@ -24,6 +23,7 @@ from citus_analysis.plots.theme import (
     new_figure,
     style_of,
     text,
+    with_columns_of,
 )
 from citus_analysis.units import US_PER_MS
 
@@ -147,7 +147,7 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
         most: number of nodes drawn; if there are more, the title says so.
         title: title of the figure.
     """
-    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(worker_name())
+    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(make_worker_name_expr())
     frame = table.head(most)
     cut = f" (first {most} of {table.height} nodes)" if table.height > most else ""
     timed = frame["time_ms"].null_count() < frame.height
@@ -220,7 +220,7 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
         title: title of the figure.
     """
     columns = ("plan_node", "shard_id", "worker_host", "worker_port", "execution_ms")
-    named = with_columns_of(tasks, "tasks", *columns).with_columns(worker_name().fill_null("unknown"))
+    named = with_columns_of(tasks, "tasks", *columns).with_columns(make_worker_name_expr().fill_null("unknown"))
     frame = named.sort("plan_node").with_row_index("row")
     colours = colours_of(frame["worker"].unique(maintain_order=True).to_list())
     places = frame.select(columns[:2]).rows()

@@ -9,10 +9,22 @@ import plotly.graph_objects as go
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
-from citus_analysis.plots.theme import GREY, add_band, add_points, colours_of, faded, groups, new_figure, style_of, text
-from citus_analysis.scaling.fits import ScalingFit
+from citus_analysis.plots.theme import (
+    GREY,
+    add_band,
+    add_points,
+    colours_of,
+    error_bars,
+    faded,
+    from_zero,
+    groups,
+    interval_words,
+    new_figure,
+    style_of,
+    text,
+    with_columns_of,
+)
+from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.units import label
 
 _POINTS: Final = 120

@@ -8,9 +8,8 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.node_figures import plot_nodes
-from citus_analysis.plots.theme import COLOURS, add_points, faded, new_figure
+from citus_analysis.plots.theme import COLOURS, add_points, faded, new_figure, with_columns_of
 
 #: Stacked from the bottom: times of work, then times of waiting.
 _SHARES: Final = {

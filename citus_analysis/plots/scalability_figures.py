@@ -16,10 +16,22 @@ from numpy.typing import NDArray
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words, log_range
-from citus_analysis.plots.theme import GREY, add_points, groups, line_and_marks, new_figure, style_of, text
-from citus_analysis.texts.counted_words import counted, noun_for
+from citus_analysis.plots.theme import (
+    GREY,
+    add_points,
+    error_bars,
+    from_zero,
+    groups,
+    has_interval,
+    interval_words,
+    line_and_marks,
+    log_range,
+    new_figure,
+    style_of,
+    text,
+    with_columns_of,
+)
+from citus_analysis.texts.words import choose_noun_form, pluralize
 from citus_analysis.units import label
 
 #: Ratio of largest to smallest value from which an axis of workers or threads is logarithmic.
@@ -97,7 +109,7 @@ def plot_relative(
     measured = with_columns_of(relative, "relative", "series", x, *_MEAN)
     frame = _from_base(measured, x, base).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
-    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(noun_for(base, x.removesuffix('s')))}")
+    figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(choose_noun_form(base, x.removesuffix('s')))}")
     values = frame[x].unique().sort().to_numpy()
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}
@@ -152,7 +164,7 @@ def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = ""
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
     for number, (name, part) in enumerate(groups(frame, "series")):
         shown = {"error_y": error_bars(part, "mean", thickness=1, width=3), **line_and_marks(number)}
-        words = [counted(threads, "thread") for threads in part["threads"]]
+        words = [pluralize(threads, "thread") for threads in part["threads"]]
         x, y = part["throughput_ops_s"].to_numpy(), part["mean"].to_numpy()
         # Between the ends of a line, the number alone says enough.
         ends = {0, len(words) - 1}
@@ -182,7 +194,7 @@ def _add_lines(figure: go.Figure, frame: pl.DataFrame, x: str, order: Sequence[s
             words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
         several = part.select(has_interval().any()).item()
         error = error_bars(part, "mean", thickness=1.5, width=4) if several else None
-        sizes = [counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
+        sizes = [pluralize(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
         said = {"error_y": error, "legendgroup": text(name), "showlegend": True, "text": sizes, "customdata": words}
         at, y = _dodged(part[x], frame[x], place, len(drawn)), part["mean"].to_numpy()
         looks = line_and_marks(names.index(name))

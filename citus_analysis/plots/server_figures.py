@@ -12,9 +12,18 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
-from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, groups, new_figure, style_of, text
-from citus_analysis.stats.series.change_points import ChangePoint
+from citus_analysis.plots.theme import (
+    COLOURS,
+    GREY,
+    add_bars,
+    add_points,
+    groups,
+    new_figure,
+    style_of,
+    text,
+    with_columns_of,
+)
+from citus_analysis.stats.change_points import ChangePoint
 from citus_analysis.units import label
 
 #: Characters of a statement above its bar; the hover text has more.

@@ -12,7 +12,6 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import (
     COLOURS,
     GREY,
@@ -23,12 +22,13 @@ from citus_analysis.plots.theme import (
     ink_on,
     new_figure,
     text,
+    with_columns_of,
 )
-from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
-from citus_analysis.spans.analyse.tail import TailProfile
-from citus_analysis.spans.analyse.time_cells import percentiles_over_time, summed_time
-from citus_analysis.spans.model.span_layout import lay_out
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.spans.composition import COMPONENT_WORDS, COMPONENTS, compose
+from citus_analysis.spans.distribution import compute_percentiles_over_time, sum_statement_times
+from citus_analysis.spans.span_layout import lay_out
+from citus_analysis.spans.tail import TailProfile
+from citus_analysis.texts.words import pluralize
 from citus_analysis.units import US_PER_MS
 
 #: Part of T -> its name in legends and its colour, the same in every figure.
@@ -186,7 +186,7 @@ def plot_flame(statements: Frame, *, title: str = "") -> go.Figure:
         statements: rows of table `statements`.
         title: title of the figure.
     """
-    sums = summed_time(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
+    sums = sum_statement_times(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
     figure = new_figure(title or "Time of all statements", height=460)
     if sums.height:
         ids, labels, parents, values, colours = (list(column) for column in zip(*_flame_parts(sums), strict=True))
@@ -227,7 +227,7 @@ def plot_heat_map(statements: Frame, *, percentile: float = 95.0, bins: int = 60
         title: title of the figure.
     """
     frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
-    binned = percentiles_over_time(frame, percentile=percentile, bins=bins)
+    binned = compute_percentiles_over_time(frame, percentile=percentile, bins=bins)
     figure = new_figure(title or f"p{percentile:g} of T over time and node", x="elapsed_s", y="node")
     if binned.is_empty():
         return figure
@@ -302,7 +302,7 @@ def plot_tail(profile: TailProfile, *, most: int = 12, title: str = "") -> go.Fi
     """
     shown = profile.factors.head(most)
     names = [text(f"{factor}: {level}") for factor, level in shown.select("factor", "level").rows()]
-    shares = f"Slowest {profile.n_tail} of {counted(profile.n, 'statement')}"
+    shares = f"Slowest {profile.n_tail} of {pluralize(profile.n, 'statement')}"
     figure = new_figure(title or shares, x="share_percent", height=140 + 28 * len(names))
     for column, name, colour in (("rest_share", "the rest", GREY), ("tail_share", "slowest", COLOURS[1])):
         facts = {"customdata": shown.select("lift", "p_value").rows(), "marker": {"color": colour, "size": 10}}

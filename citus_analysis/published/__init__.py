@@ -21,19 +21,19 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from citus_analysis.public_names import public_of_stub
+import lazy_loader
 
 if TYPE_CHECKING:
     import polars as pl
 
-__getattr__, __dir__, __all__ = public_of_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 class _Package(ModuleType):
     """This package, callable as :func:`published`."""
 
     def __call__(self, source: str | None = None, table: str | None = None) -> pl.DataFrame:
-        from citus_analysis.published._load import published
+        from citus_analysis.published.tables import published
 
         return published(source, table)
 

@@ -19,18 +19,17 @@ from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots import plot_fits, plot_series
 from citus_analysis.plots.scalability_figures import plot_relative
-from citus_analysis.runs.naming import series_names
-from citus_analysis.runs.run_selection import Selection
-from citus_analysis.runs.run_status import AS_SELECTED
-from citus_analysis.runs.setups import CONFIGURATION
+from citus_analysis.report.sentences import format_ratio, format_ratio_interval, replace_model_names
+from citus_analysis.runs.selection import Selection
+from citus_analysis.runs.set_ups import CONFIGURATION, build_series_names, describe_ingest_option, format_setup_value
+from citus_analysis.runs.status import AS_SELECTED
 from citus_analysis.scaling import scale_runs
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.stats import Comparison, summarise_runs
-from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.stats.intervals import MeanMethod
 from citus_analysis.stats.start_up import steady_runs
-from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.natural_order import natural_key
-from citus_analysis.texts.number_text import MISSING, with_interval
+from citus_analysis.texts.numbers import MISSING, format_estimate_with_interval, format_number, format_percent
+from citus_analysis.texts.words import choose_noun_form, join_words, make_natural_key, pluralize, spell_number
 
 Axis = Literal["workers", "threads"]
 
@@ -139,12 +138,14 @@ class ScalingPanels:
         bases = {one.label_b for panel in self.panels for one in panel.curve.comparisons}
         if len(bases) > 1:
             return f"the fewest {self.axis} of each series"
-        return counted(self.base, self.axis.removesuffix("s"))
+        return pluralize(self.base, self.axis.removesuffix("s"))
 
     @property
     def runs(self) -> pl.DataFrame:
         """Single runs of the series."""
-        return _runs(self.panels, self.axis).select(*_PLACE, self.axis, METRIC, "iteration", "run_id", "resource")
+        return _collect_panel_runs(self.panels, self.axis).select(
+            *_PLACE, self.axis, METRIC, "iteration", "run_id", "resource"
+        )
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -163,7 +164,7 @@ class ScalingPanels:
         """
         numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
         schema = {**_PLACE, self.axis: pl.Int32(), **numbers, **_DECISION, "n": pl.Int64()}
-        rows = [row for panel in self.panels for row in _relative_rows(panel, self.axis)]
+        rows = [row for panel in self.panels for row in _tabulate_relative_points(panel, self.axis)]
         return pl.DataFrame(rows, schema=schema)
 
     @property
@@ -200,7 +201,7 @@ class ScalingPanels:
 
         For models, one row per curve and model. :attr:`means`, :attr:`relative` and :attr:`models` have the numbers.
         """
-        return _table(self, quantity)
+        return _tabulate_quantity(self, quantity)
 
     def means_of(self, panel: Panel) -> pl.DataFrame:
         """The means of one series."""
@@ -237,15 +238,17 @@ def scaling_panels(
     study = ScalingStudy(axis, METRIC, ())
     if base in (0, *runs[axis]) and not runs.is_empty():
         study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, allow=AS_SELECTED)
-    panels = tuple(_panels(study, axis))
+    panels = tuple(_build_panels(study, axis))
     steady = pl.DataFrame()
     if series is not None and panels:
         steady = steady_runs(runs, series, ["operation", *(name for name in CONFIGURATION if name in runs.columns)])
         panels = _with_steady(
             panels, runs.join(steady, on=["resource", "run_id"], maintain_order="left"), study, base, level
         )
-    usual = base if base and panels else _usual_base(panels)
-    return ScalingPanels(axis, study, usual, panels, _means(_runs(panels, axis), axis, level, method), steady)
+    usual = base if base and panels else _find_usual_base(panels)
+    return ScalingPanels(
+        axis, study, usual, panels, _means(_collect_panel_runs(panels, axis), axis, level, method), steady
+    )
 
 
 def _with_steady(
@@ -282,7 +285,7 @@ def check_base(selection: Selection, axis: Axis, base: int) -> None:
         raise UnknownNameError(f"number of {axis} in these runs", str(base), map(str, measured))
 
 
-def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.DataFrame:
+def select_outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.DataFrame:
     """Configurations in no series, because no other configuration has the same set-up."""
     inside = pl.concat([panels.runs.select("run_id", "resource") for panels in shown])
     return (
@@ -293,36 +296,36 @@ def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.D
     )
 
 
-def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
+def _build_panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
     """Names are made per operation, without the parts that the panel's title states (operation, one size)."""
     other = _OTHER[axis]
     if not study.curves:
         return
     keys = [*(name for name in study.curves[0].stratum if name != other), other]
-    firsts = pl.concat([_one_row(curve, keys) for curve in study.curves]).with_row_index("curve")
+    firsts = pl.concat([_tabulate_curve_set_up(curve, keys) for curve in study.curves]).with_row_index("curve")
     for (operation,), rows in firsts.sort("operation", other).group_by("operation", maintain_order=True):
-        names = series_names(rows.select(*keys), ignore=["workload"], always=[other])
+        names = build_series_names(rows.select(*keys), ignore=["workload"], always=[other])
         apart = [name for name in keys if name not in ("workload", other) and rows[name].n_unique() > 1]
-        set_ups = series_names(rows.select(*keys), ignore=["workload", other]) if apart else [""] * rows.height
-        lines = series_names(rows.select(other), always=[other])
-        order = zip(rows[other].fill_null(-1), map(natural_key, names), strict=True)
+        set_ups = build_series_names(rows.select(*keys), ignore=["workload", other]) if apart else [""] * rows.height
+        lines = build_series_names(rows.select(other), always=[other])
+        order = zip(rows[other].fill_null(-1), map(make_natural_key, names), strict=True)
         for _, number, name, set_up, line in sorted(zip(order, rows["curve"], names, set_ups, lines, strict=True)):
             yield Panel(str(operation), name, study.curves[number], set_up, "" if line == UNNAMED else line)
 
 
-def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
+def _tabulate_curve_set_up(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
     """The set-up of a curve; the other axis is null if it changes along the curve."""
     row = curve.runs.head(1).select({"operation", *keys})
     changing = [name for name in keys if curve.runs[name].n_unique() > 1]
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
 
 
-def _usual_base(panels: Sequence[Panel]) -> int:
+def _find_usual_base(panels: Sequence[Panel]) -> int:
     bases = pl.Series([int(one.label_b) for panel in panels for one in panel.curve.comparisons], dtype=pl.Int64)
     return int(bases.mode().sort()[0]) if len(bases) else 0
 
 
-def _runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
+def _collect_panel_runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
     if not panels:
         ids = {"iteration": pl.Int32(), "run_id": pl.String(), "resource": pl.String()}
         return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), METRIC: pl.Float64(), **ids})
@@ -337,7 +340,7 @@ def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> 
     return order.join(means, on=list(_PLACE), how="left", maintain_order="left_right")
 
 
-def _relative_rows(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
+def _tabulate_relative_points(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
     compared = {float(one.label_a): one for one in panel.curve.comparisons}
     for point in panel.curve.points:
         one = compared.get(point.size)
@@ -345,7 +348,7 @@ def _relative_rows(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
         yield {**panel.place, axis: int(point.size), **point.record(), **decision, "n": point.throughput.n}
 
 
-def _columns(quantity: Quantity) -> list[str]:
+def _list_quantity_columns(quantity: Quantity) -> list[str]:
     """The columns of a quantity and its ends in the tables of the study."""
     return ["mean", "low", "high"] if quantity == "throughput" else [f"{quantity}{end}" for end in _ENDS]
 
@@ -354,24 +357,31 @@ def _group_figure(study: ScalingPanels, group: Sequence[Panel], quantity: Quanti
     title = f"{group[0].title}: {quantity} by {study.axis}"
     order = list(dict.fromkeys(panel.line or panel.series for panel in study.panels))
     if quantity == "throughput":
-        means, runs = _of(group, study.means), _of(group, study.runs)
+        means, runs = _select_group_rows(group, study.means), _select_group_rows(group, study.runs)
         return plot_series(
-            means, runs, x=study.axis, title=title, order=_used(order, means), ideal=study.axis == "workers"
+            means,
+            runs,
+            x=study.axis,
+            title=title,
+            order=_select_used_lines(order, means),
+            ideal=study.axis == "workers",
         )
-    mean, low, high = _columns(quantity)
+    mean, low, high = _list_quantity_columns(quantity)
     base = int(group[0].curve.growth.label_b)
-    ratios = _of(group, study.relative).select("series", study.axis, mean=mean, low=low, high=high)
-    return plot_relative(ratios, x=study.axis, quantity=quantity, base=base, title=title, order=_used(order, ratios))
+    ratios = _select_group_rows(group, study.relative).select("series", study.axis, mean=mean, low=low, high=high)
+    return plot_relative(
+        ratios, x=study.axis, quantity=quantity, base=base, title=title, order=_select_used_lines(order, ratios)
+    )
 
 
-def _used(order: list[str], rows: pl.DataFrame) -> list[str]:
+def _select_used_lines(order: list[str], rows: pl.DataFrame) -> list[str]:
     """Names of lines up to the last one drawn: each keeps its colour, and marks stay close together."""
     drawn = set(rows["series"])
     last = max((place for place, name in enumerate(order) if name in drawn), default=-1)
     return order[: last + 1]
 
 
-def _of(group: Sequence[Panel], table: pl.DataFrame) -> pl.DataFrame:
+def _select_group_rows(group: Sequence[Panel], table: pl.DataFrame) -> pl.DataFrame:
     """The rows of a group; series are named by their lines."""
     lines = {panel.series: panel.line or panel.series for panel in group}
     rows = table.filter(pl.col("operation") == group[0].operation, pl.col("series").is_in(list(lines)))
@@ -386,14 +396,256 @@ def _model_figures(study: ScalingPanels) -> Iterator[go.Figure]:
             yield plot_fits(study.means_of(panel), panel.curve.fits, x=study.axis, title=title, points="mean")
 
 
-def _table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
+def _tabulate_quantity(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
     if quantity == "models":
         return study.models.drop("decided")
     source = study.means if quantity == "throughput" else study.relative.filter(pl.col("verdict") != "base")
     noun, cells = study.axis.removesuffix("s"), []
-    names = [counted(size, noun) for size in source[study.axis].unique().sort()]
+    names = [pluralize(size, noun) for size in source[study.axis].unique().sort()]
     for panel in chain.from_iterable(study.groups()):
-        rows = source.filter(**panel.place).select(study.axis, *_columns(quantity)).iter_rows()
-        found = {counted(size, noun): with_interval(*ends) for size, *ends in rows}
+        rows = source.filter(**panel.place).select(study.axis, *_list_quantity_columns(quantity)).iter_rows()
+        found = {pluralize(size, noun): format_estimate_with_interval(*ends) for size, *ends in rows}
         cells.append(panel.place | dict.fromkeys(names, MISSING) | found)
     return pl.DataFrame(cells, schema=dict.fromkeys([*_PLACE, *names], pl.String()))
+
+
+# Sentences of the scalability report; every claim follows from the verdict of a comparison.
+
+#: The opening states at most this many operations per axis; the sections state all.
+IN_OPENING: Final = 2
+
+
+def write_scalability_summary(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
+    """The change of throughput along each axis, its maximum, and the runs analysed, in three to six sentences."""
+    runs = selection.runs
+    known = [study for study in studies if runs[study.axis].null_count() < runs.height]
+    # An axis without a series is named last.
+    growth, none = (
+        [one for study in known if bool(study.panels) == wanted for one in write_growth_sentences(study)[:IN_OPENING]]
+        for wanted in (True, False)
+    )
+    return [
+        *growth,
+        *_write_highest_throughput(runs),
+        _write_included_runs(selection),
+        *none,
+        *_write_unknown_sizes(runs),
+    ]
+
+
+def _write_included_runs(selection: Selection) -> str:
+    runs, left = selection.runs, selection.left_out
+    known = [name for name in CONFIGURATION if name in runs.columns]
+    configurations = runs.select(known).unique().height
+    entered = f"{pluralize(runs.height, 'run')} of {pluralize(configurations, 'configuration')} were analysed"
+    if left.is_empty():
+        return f"{entered}; no run failed."
+    are = "is" if left.height == 1 else "are"
+    disturbed = int((left["status"].cast(pl.String) == "doubtful").sum()) if "status" in left.columns else 0
+    why = "failed or lost operations"
+    if disturbed:
+        during = "made while the machine did other work"
+        some = f"{why}, or {'was' if left.height == 1 else 'were'} {during} ({disturbed}),"
+        why = f"{'was' if left.height == 1 else 'were'} {during}" if disturbed == left.height else some
+    gone = f"{pluralize(left.height, 'run')} {why} and {are} left out"
+    return f"{entered}; {gone}: {_list_resources(left)}."
+
+
+def _list_resources(runs: pl.DataFrame) -> str:
+    return join_words(sorted(runs["resource"].unique().to_list(), key=make_natural_key))
+
+
+def _write_unknown_sizes(runs: pl.DataFrame) -> list[str]:
+    """What some runs do not say of their size although others do, or what none says that a series needs.
+
+    An axis that no run mentions is not mentioned here, if the other axis is known.
+    """
+    unknown = {name: runs[name].null_count() for name in ("workers", "threads")}
+    if all(number == runs.height for number in unknown.values()):
+        first = "No run states its number of workers or of threads, so that there is no series"
+        return [f"{first}; {describe_ingest_option(list(unknown))}."]
+    return [
+        f"Of {pluralize(number, 'run')} ({_list_resources(runs.filter(pl.col(name).is_null()))}) the number of {name} is not "
+        f"known, so that no series shares {'it' if number == 1 else 'them'} with the others; "
+        f"{describe_ingest_option([name])}."
+        for name, number in unknown.items()
+        if 0 < number < runs.height
+    ]
+
+
+def write_growth_sentences(study: ScalingPanels) -> list[str]:
+    """Sentences per operation and set-up on the largest size relative to the smallest, in the words of the verdicts.
+
+    The set-up with the most series comes first.
+    """
+    if not study.panels:
+        axis = study.axis
+        return [f"No set-up was measured at more than one number of {axis}, so scaling by {axis} is not analysed."]
+    noun = study.axis.removesuffix("s")
+    return [sentence for group in study.groups() for sentence in _write_series_growth(group, noun)]
+
+
+def _write_series_growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
+    """One sentence for all series with the same smallest and largest size."""
+    ends: dict[tuple[int, int], list[Panel]] = {}
+    for panel in group:
+        growth = panel.curve.growth
+        ends.setdefault((int(growth.label_b), int(growth.label_a)), []).append(panel)
+    for (few, many), panels in ends.items():
+        smaller, larger = spell_number(few), f"{spell_number(many)} {choose_noun_form(many, noun)}"
+        equal = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
+        decided = [panel for panel in panels if panel not in equal and _is_clear(panel.curve.growth)]
+        open_ = [panel for panel in panels if panel not in equal and panel not in decided]
+        clauses = [_describe_decided_sizes(decided, smaller, larger)] if decided else []
+        clauses += [_describe_equal_sizes(equal)] if equal else []
+        if open_ and (decided or equal):
+            clauses.append(f"{_list_undecided_places(open_)} these runs do not show whether throughput changes")
+        elif open_:
+            sizes = f"{larger} do more or less work than {smaller}"
+            clauses.append(f"these runs do not show whether {sizes} {_list_undecided_places(open_)}")
+        clauses += [words for panel in panels if (words := steady_clause(panel, named=len(panels) > 1))]
+        yield f"{group[0].title}: {'; '.join(clauses)}."
+
+
+def _is_clear(comparison: Comparison) -> bool:
+    """Whether a change is decided and the interval that a reader sees beside it excludes 1."""
+    ratio = comparison.deciding
+    return comparison.verdict in ("faster", "slower") and not (ratio.exists and ratio.low <= 1 <= ratio.high)
+
+
+def steady_clause(panel: Panel, *, named: bool = True) -> str:
+    """Whether the finding on whole runs holds for their steady parts; empty if there is no start-up to leave out."""
+    if panel.steady is None:
+        return ""
+    where = _format_line_suffix(panel) if named else ""
+    if not panel.settled:
+        return f"some of these runs did not settle{where}, so that no steady part confirms it"
+    if not panel.cut_s:
+        return ""
+    whole, steady = panel.curve.growth, panel.steady
+    clear = _is_clear(steady) or steady.verdict == "equivalent"
+    agrees = steady.verdict == whole.verdict and clear == (_is_clear(whole) or whole.verdict == "equivalent")
+    ratio = f"{format_ratio(steady)} times, {format_ratio_interval(steady)}"
+    cut = f"without the start-up of up to {panel.cut_s:.0f} s{where}"
+    if agrees:
+        return f"{cut} this holds ({ratio})" if clear else f"{cut} they do not show it either ({ratio})"
+    if not clear:
+        return f"{cut} these runs do not show a change ({ratio})"
+    finding = "it stays the same" if steady.verdict == "equivalent" else f"the larger size is {steady.verdict}"
+    return f"{cut} {finding} ({ratio})"
+
+
+def _describe_decided_sizes(found: Sequence[Panel], smaller: str, larger: str) -> str:
+    """Sizes that differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
+    first, *others = found
+    only = "only " if first.curve.growth.verdict == "slower" else ""
+    start = (
+        f"{larger} do {only}{format_ratio(first.curve.growth)} times the work of {smaller} "
+        f"({format_ratio_interval(first.curve.growth)}){_format_line_suffix(first)}"
+    )
+    more = [
+        f"{format_ratio(p.curve.growth)} times ({format_ratio_interval(p.curve.growth)}){_format_line_suffix(p)}"
+        for p in others
+    ]
+    return join_words([start, *more])
+
+
+def _describe_equal_sizes(found: Sequence[Panel]) -> str:
+    margin = format_percent(found[0].curve.growth.margin)
+    places = [
+        f"{_format_line_suffix(p).strip() or 'throughout'} ({format_ratio_interval(p.curve.growth)} times)"
+        for p in found
+    ]
+    return f"throughput stays the same within {margin} {join_words(places)}"
+
+
+def _list_undecided_places(undecided: Sequence[Panel]) -> str:
+    words = [
+        f"{_format_line_suffix(p)} ({format_ratio(p.curve.growth)} times, {format_ratio_interval(p.curve.growth)})"
+        for p in undecided
+    ]
+    return join_words([word.strip() for word in words])
+
+
+def _format_line_suffix(panel: Panel) -> str:
+    return f" with {panel.line}" if panel.line else ""
+
+
+def model_sentences(study: ScalingPanels) -> list[str]:
+    """One sentence per operation on the models that its series support, reject, or are too short for."""
+    sentences = []
+    for operation in study.operations():
+        found: dict[str, list[str]] = {}
+        for panel in study.panels:
+            if panel.operation == operation and (words := panel.curve.models_sentence()):
+                found.setdefault(replace_model_names(words), []).append(panel.series)
+        findings = [f"with {join_words(series)}, {words}" for words, series in found.items()]
+        if findings:
+            sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(findings)}.")
+    return sentences
+
+
+def _write_highest_throughput(runs: pl.DataFrame) -> list[str]:
+    """The configuration with the highest mean of each operation, over all runs that were analysed."""
+    known = ["operation", "resource", *(name for name in CONFIGURATION if name in runs.columns)]
+    means = runs.drop_nulls(["operation", METRIC]).group_by(*dict.fromkeys(known), maintain_order=True)
+    found = means.agg(pl.col(METRIC).mean().alias("mean"), pl.len().alias("n")).sort("mean", descending=True)
+    best = found.group_by("operation", maintain_order=True).first().sort("operation").head(IN_OPENING)
+    places = [
+        f"{format_number(row['mean'])} operations/s for {row['operation']} ({_words_of(row, runs)}, "
+        f"mean of {pluralize(row['n'], 'run')})"
+        for row in best.iter_rows(named=True)
+    ]
+    return [f"The highest throughput was {join_words(places)}."] if places else []
+
+
+def _words_of(row: dict[str, object], runs: pl.DataFrame) -> str:
+    """The resource of a configuration, with its threads if the resource was measured with several numbers of them."""
+    numbers = runs.filter(resource=row["resource"], operation=row["operation"])["threads"].n_unique()
+    threads = row.get("threads")
+    if numbers > 1 and isinstance(threads, int):
+        return f"{row['resource']}, {pluralize(threads, 'thread')}"
+    return str(row["resource"])
+
+
+def write_hardware_sentence(selection: Selection) -> list[str]:
+    """The hardware of the runs in one sentence; none if no description states it."""
+    if not selection.hardware:
+        return []
+    machines, *rests = zip(*(text.partition("; ")[::2] for text in selection.hardware), strict=True)
+    if len(set(machines)) > 1 or not all(rests[0]):
+        return [f"Measured on {'; and on '.join(selection.hardware)}."]
+    return [f"Measured on {machines[0]}: {'; or '.join(rests[0])}."]
+
+
+def write_scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
+    """Caveats for the figures: hardware, set-ups that change along an axis, few runs."""
+    notes = write_hardware_sentence(selection)
+    for study in studies:
+        inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
+        notes += write_axis_caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])
+    if few := sum(study.means.filter(pl.col("n") < 3).height for study in studies):
+        notes.append(f"{pluralize(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
+    return list(dict.fromkeys(notes))
+
+
+def write_axis_caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
+    """Sentences on changes along a series besides its axis: the node that clients connect to.
+
+    Args:
+        runs: runs that belong to series, with `entry` and the columns of the set-up.
+        along: the series' axis.
+        others: further columns in which series differ.
+    """
+    keys = ["family", *others]
+    known = runs.drop_nulls("entry").group_by(*keys, along).agg(pl.col("entry").unique().sort().str.join(" or the "))
+    changing = known.filter(pl.col("entry").n_unique().over(keys) > 1)
+    sentences = []
+    for (family,), part in changing.sort(along).group_by("family", maintain_order=True):
+        places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
+        words = [f"at {join_words(values)} through the {entry}" for entry, values in places.iter_rows()]
+        sentences.append(
+            f"In the {format_setup_value('family', family)}, clients connect to different nodes as {along} change "
+            f"({'; '.join(words)}): {along} are not the only difference between these runs."
+        )
+    return sentences

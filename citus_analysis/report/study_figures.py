@@ -15,17 +15,14 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.bottleneck import mean_symbols, study_resources
-from citus_analysis.bottleneck.measured_resources import ResourceStudy
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.bottleneck.resources import ResourceStudy
+from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.plots import plot_connections, plot_device, plot_histograms, plot_nodes, plot_spans
 from citus_analysis.published import judge_claims, published
-from citus_analysis.published.claims.judging import JudgedClaims
-from citus_analysis.report.engine.page import Page
-from citus_analysis.report.published_text import claim_rows, counted_verdicts
-from citus_analysis.report.scalability import Axis, Quantity, ScalingPanels, scaling_panels
-from citus_analysis.report.side_by_side import (
+from citus_analysis.published.claims import JudgedClaims
+from citus_analysis.report.comparison import (
     SideBySide,
     configuration_table,
     hardware_by_size,
@@ -34,10 +31,13 @@ from citus_analysis.report.side_by_side import (
     overhead_table,
     systems_by_workload,
 )
-from citus_analysis.runs.run_selection import Selection, matching, select_runs
+from citus_analysis.report.page import Page
+from citus_analysis.report.published import claim_rows, count_claim_verdicts
+from citus_analysis.report.scalability import Axis, Quantity, ScalingPanels, scaling_panels
+from citus_analysis.runs.selection import Selection, matching, select_runs
 from citus_analysis.spans import beside_clients, study_profile, time_histogram
-from citus_analysis.spans.analyse.profile import ProfileStudy
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.spans.profile import ProfileStudy
+from citus_analysis.texts.words import join_words, pluralize
 
 #: Key of the thesis among the publications.
 _SOURCE: Final = "thesis"
@@ -183,12 +183,12 @@ class StudyFigures:
         measured = [one for one in self.counterparts if one.item.make is not None]
         made = sum(one.made is not None for one in measured)
         drawings = len(self.counterparts) - len(measured)
-        runs, own = (counted_verdicts(self.judged, by) for by in ("runs", "printed numbers"))
+        runs, own = (count_claim_verdicts(self.judged, by) for by in ("runs", "printed numbers"))
         by_runs = f"the runs of this dataset judge them so: {runs}" if runs else "the runs of this dataset judge none"
-        claims = counted(self.judged.claims["claim"].n_unique(), "claim")
+        claims = pluralize(self.judged.claims["claim"].n_unique(), "claim")
         return [
             f"This dataset has a counterpart to {made} of {len(measured)} figures and tables of the thesis that show "
-            f"measurements; {counted(drawings, 'other')} have none in any dataset.",
+            f"measurements; {pluralize(drawings, 'other')} have none in any dataset.",
             f"The thesis makes {claims} that can be judged. Its printed numbers judge them so: {own}; {by_runs}.",
             self._contradicted(),
         ]
@@ -196,7 +196,9 @@ class StudyFigures:
     def _contradicted(self) -> str:
         rows = self.judged.claims.filter(judged_by="runs", verdict="contradicted")
         found = [f"“{claim.rstrip('.')}”" for claim in rows["claim"].unique(maintain_order=True)]
-        return f"These runs contradict {listed(found)}." if found else "These runs contradict no claim of the thesis."
+        return (
+            f"These runs contradict {join_words(found)}." if found else "These runs contradict no claim of the thesis."
+        )
 
 
 def study_figures(dataset: TableSource, resources: str = "*", *, level: float = LEVEL) -> StudyFigures:
@@ -213,22 +215,30 @@ def study_figures(dataset: TableSource, resources: str = "*", *, level: float = 
         >>> found.overview()  # doctest: +SKIP
     """
     material = StudyMaterial(dataset, resources, level)
-    judged = _of_thesis(judge_claims(dataset, level=level))
+    judged = _select_thesis_claims(judge_claims(dataset, level=level))
     numbers = published(_SOURCE)
-    return StudyFigures(tuple(_counterparts(material, judged, numbers)), judged)
+    return StudyFigures(tuple(_build_counterparts(material, judged, numbers)), judged)
 
 
-def _of_thesis(judged: JudgedClaims) -> JudgedClaims:
-    return JudgedClaims(as_polars(judged.claims).filter(source=_SOURCE), judged.level)
+def _select_thesis_claims(judged: JudgedClaims) -> JudgedClaims:
+    return JudgedClaims(convert_to_polars(judged.claims).filter(source=_SOURCE), judged.level)
 
 
-def _counterparts(material: StudyMaterial, judged: JudgedClaims, numbers: pl.DataFrame) -> Iterator[StudyCounterpart]:
+def _build_counterparts(
+    material: StudyMaterial, judged: JudgedClaims, numbers: pl.DataFrame
+) -> Iterator[StudyCounterpart]:
     for item in study_items():
-        made, reason = _made(item, material)
-        yield StudyCounterpart(item, made, reason, _printed(numbers, item.key), tuple(_claims(judged, item.key)))
+        made, reason = _make_counterpart(item, material)
+        yield StudyCounterpart(
+            item,
+            made,
+            reason,
+            _select_printed_numbers(numbers, item.key),
+            tuple(_describe_item_claims(judged, item.key)),
+        )
 
 
-def _made(item: StudyItem, material: StudyMaterial) -> tuple[MadeItem | None, str]:
+def _make_counterpart(item: StudyItem, material: StudyMaterial) -> tuple[MadeItem | None, str]:
     if item.make is None:
         return None, item.needs
     try:
@@ -238,7 +248,7 @@ def _made(item: StudyItem, material: StudyMaterial) -> tuple[MadeItem | None, st
     return (None, f"this dataset lacks {item.needs}") if made.is_empty else (made, "")
 
 
-def _printed(numbers: pl.DataFrame, key: str) -> pl.DataFrame:
+def _select_printed_numbers(numbers: pl.DataFrame, key: str) -> pl.DataFrame:
     """The numbers of a figure or table of the thesis, as printed: a row for each of its rows."""
     kind, number = key.lower().split()
     part = numbers.filter(table=number if kind == "table" else key.lower())
@@ -246,7 +256,7 @@ def _printed(numbers: pl.DataFrame, key: str) -> pl.DataFrame:
     return once.pivot("metric", index="row", values="stated", maintain_order=True) if once.height else pl.DataFrame()
 
 
-def _claims(judged: JudgedClaims, key: str) -> Iterator[str]:
+def _describe_item_claims(judged: JudgedClaims, key: str) -> Iterator[str]:
     """The claims that name a figure or table as their place, with their verdicts."""
     kind, number = key.lower().split()
     here = rf"\b{kind}s? (?:[\d.]+ and )?{re.escape(number)}(?:\D|$)"
@@ -287,7 +297,7 @@ def _show(page: Page, one: StudyCounterpart, made: MadeItem) -> None:
     page.note([*filter(None, [made.note]), *one.claims])
 
 
-def _axis_item(axis: Axis, quantity: Quantity, operation: str = "") -> Callable[[StudyMaterial], MadeItem]:
+def _make_axis_item(axis: Axis, quantity: Quantity, operation: str = "") -> Callable[[StudyMaterial], MadeItem]:
     """The figures of a quantity along an axis, of one operation or of all."""
 
     def make(material: StudyMaterial) -> MadeItem:
@@ -308,27 +318,27 @@ def _axis_item(axis: Axis, quantity: Quantity, operation: str = "") -> Callable[
     return make
 
 
-def _bars(make: Callable[[Selection], SideBySide]) -> Callable[[StudyMaterial], MadeItem]:
+def _make_bars_item(make: Callable[[Selection], SideBySide]) -> Callable[[StudyMaterial], MadeItem]:
     def made(material: StudyMaterial) -> MadeItem:
         bars = make(material.selection)
-        return MadeItem(bars.plot(most=_MOST), bars.means, _groups(bars))
+        return MadeItem(bars.plot(most=_MOST), bars.means, _describe_bar_groups(bars))
 
     return made
 
 
-def _groups(bars: SideBySide) -> str:
+def _describe_bar_groups(bars: SideBySide) -> str:
     """What the bars are, since the thesis compares others."""
     groups = [str(group) for group in bars.means["group"].unique(maintain_order=True)]
     what = {"system": "Systems", "hardware": "Hardware"}.get(bars.what, bars.what)
-    return f"{what} of this dataset: {listed(groups)}." if groups else ""
+    return f"{what} of this dataset: {join_words(groups)}." if groups else ""
 
 
-def _systems_table(material: StudyMaterial) -> MadeItem:
+def _make_systems_table(material: StudyMaterial) -> MadeItem:
     bars = systems_by_workload(material.selection, level=material.level)
-    return MadeItem([], bars.table(), _groups(bars))
+    return MadeItem([], bars.table(), _describe_bar_groups(bars))
 
 
-def _spans(kind: str, *, main: bool = True) -> Callable[[StudyMaterial], MadeItem]:
+def _make_spans_item(kind: str, *, main: bool = True) -> Callable[[StudyMaterial], MadeItem]:
     def made(material: StudyMaterial) -> MadeItem:
         rows = material.profile.spans_of(kind, main=main)
         return MadeItem([plot_spans(rows, title=f"Mean time of {kind.upper()}")] if rows.height else [], rows)
@@ -336,7 +346,7 @@ def _spans(kind: str, *, main: bool = True) -> Callable[[StudyMaterial], MadeIte
     return made
 
 
-def _histograms(material: StudyMaterial) -> MadeItem:
+def _make_histograms(material: StudyMaterial) -> MadeItem:
     figures, tables = [], []
     for kind in ("insert", "select"):
         times = material.profile.times_of(kind)
@@ -347,7 +357,7 @@ def _histograms(material: StudyMaterial) -> MadeItem:
     return MadeItem(figures, pl.concat(tables) if tables else pl.DataFrame())
 
 
-def _contrast(operation: str) -> Callable[[StudyMaterial], MadeItem]:
+def _make_contrast_item(operation: str) -> Callable[[StudyMaterial], MadeItem]:
     def made(material: StudyMaterial) -> MadeItem:
         found = [one for one in material.machines.contrasts if one.operation == operation][:1]
         figures = [
@@ -369,13 +379,13 @@ def _await(material: StudyMaterial) -> MadeItem:
     return MadeItem(figures, detail.devices)
 
 
-def _connections(material: StudyMaterial) -> MadeItem:
+def _make_connection_figures(material: StudyMaterial) -> MadeItem:
     rows = material.machines.connections
     figures = [plot_connections(rows, of=kind) for kind in ("client", "internal")] if rows.height else []
     return MadeItem(figures, rows)
 
 
-def _percentiles(statement: str = "") -> Callable[[StudyMaterial], MadeItem]:
+def _make_percentiles_item(statement: str = "") -> Callable[[StudyMaterial], MadeItem]:
     def made(material: StudyMaterial) -> MadeItem:
         rows = material.percentiles
         return MadeItem([], rows.filter(statement=statement) if statement else rows.sort("sampled_percent"))
@@ -383,9 +393,9 @@ def _percentiles(statement: str = "") -> Callable[[StudyMaterial], MadeItem]:
     return made
 
 
-def _settings(material: StudyMaterial, names: str) -> MadeItem:
+def _tabulate_stated_settings(material: StudyMaterial, names: str) -> MadeItem:
     """What the descriptions of the systems state under these names: a row for each name and value."""
-    stated = matching(as_polars(material.dataset.table("settings")), material.resources)
+    stated = matching(convert_to_polars(material.dataset.table("settings")), material.resources)
     chosen = stated.filter(pl.col("name").str.contains(names)).drop_nulls("value")
     grouped = chosen.group_by("name", "value", maintain_order=True).agg(systems=pl.col("resource").n_unique())
     return MadeItem([], grouped.sort("name", "value"))
@@ -402,72 +412,72 @@ _ITEMS: Final = (
     StudyItem(
         "Figure 4.1", "throughput by connections and cluster size, INSERT and SELECT",
         ("scalability", "throughput_by_threads"), 'ca.report.scaling_panels(selection, "threads").plot("throughput")',
-        _THREADS, _axis_item("threads", "throughput"),
+        _THREADS, _make_axis_item("threads", "throughput"),
     ),
     StudyItem(
         "Figure 4.2", "throughput by workers in production", ("scalability", "throughput_by_workers"),
         'ca.report.scaling_panels(selection, "workers").plot("throughput")', _WORKERS,
-        _axis_item("workers", "throughput"),
+        _make_axis_item("workers", "throughput"),
     ),
     StudyItem(
         "Figure 4.3", "throughput of two deployments of one size", ("comparison", "systems_by_workload"),
-        "ca.report.systems_by_workload(selection).plot()", _SYSTEMS, _bars(systems_by_workload),
+        "ca.report.systems_by_workload(selection).plot()", _SYSTEMS, _make_bars_item(systems_by_workload),
     ),
     StudyItem(
         "Figure 4.4", "throughput on two kinds of hardware by cluster size", ("comparison", "hardware_by_size"),
         "ca.report.hardware_by_size(selection).plot()",
         "runs of one load on systems whose descriptions state different hardware (`hardware:` in config.yml)",
-        _bars(hardware_by_size),
+        _make_bars_item(hardware_by_size),
     ),
     StudyItem(
         "Figure 4.5", "throughput of SELECT by connections", ("scalability", "throughput_by_threads"),
         'ca.report.scaling_panels(ca.runs.select_runs(ds, phase="run"), "threads").plot("throughput")',
-        f"{_THREADS}, of SELECT", _axis_item("threads", "throughput", "SELECT"),
+        f"{_THREADS}, of SELECT", _make_axis_item("threads", "throughput", "SELECT"),
     ),
     StudyItem(
         "Figure 4.6", "throughput of INSERT by connections", ("scalability", "throughput_by_threads"),
         'ca.report.scaling_panels(ca.runs.select_runs(ds, phase="load"), "threads").plot("throughput")',
-        f"{_THREADS}, of INSERT", _axis_item("threads", "throughput", "INSERT"),
+        f"{_THREADS}, of INSERT", _make_axis_item("threads", "throughput", "INSERT"),
     ),
     StudyItem(
         "Figure 4.7", "throughput by workers, and its speedup", ("scalability", "speedup_by_workers"),
-        'ca.report.scaling_panels(selection, "workers").plot("speedup")', _WORKERS, _axis_item("workers", "speedup"),
+        'ca.report.scaling_panels(selection, "workers").plot("speedup")', _WORKERS, _make_axis_item("workers", "speedup"),
     ),
     StudyItem(
         "Figure 4.8", "Aurora and Citus, workloads A to F", ("comparison", "systems_by_workload"),
-        "ca.report.systems_by_workload(selection).plot()", _SYSTEMS, _bars(systems_by_workload),
+        "ca.report.systems_by_workload(selection).plot()", _SYSTEMS, _make_bars_item(systems_by_workload),
     ),
     StudyItem(
         "Figure 4.9", "Spanner and Citus, workloads A to F", ("comparison", "systems"),
         "ca.report.systems_by_workload(selection).table()", _SYSTEMS,
-        _systems_table,
+        _make_systems_table,
     ),
     StudyItem(
         "Figure 5.1", "connections per node over time, of clients and between nodes", ("resources", "connections"),
-        'ca.plots.plot_connections(machines.connections, of="client")', "snapshots of sessions", _connections,
+        'ca.plots.plot_connections(machines.connections, of="client")', "snapshots of sessions", _make_connection_figures,
     ),
     StudyItem(
         "Figure 5.2", "distribution of execution times", ("profile", "histogram"),
-        'ca.plots.plot_histograms(ca.spans.time_histogram(study.times_of("insert")))', _TRACES, _histograms,
+        'ca.plots.plot_histograms(ca.spans.time_histogram(study.times_of("insert")))', _TRACES, _make_histograms,
     ),
     StudyItem(
         "Figure 5.3", "profile of INSERT with the binary protocol", ("profile", "spans_of_variants"),
         'ca.plots.plot_spans(study.spans_of("insert", main=False))', f"{_TRACES}, of INSERT in further set-ups",
-        _spans("insert", main=False),
+        _make_spans_item("insert", main=False),
     ),
     StudyItem(
         "Figure 5.4", "profile of INSERT by cluster size", ("profile", "spans"),
-        'ca.plots.plot_spans(study.spans_of("insert"))', f"{_TRACES}, of INSERT", _spans("insert"),
+        'ca.plots.plot_spans(study.spans_of("insert"))', f"{_TRACES}, of INSERT", _make_spans_item("insert"),
     ),
     StudyItem(
         "Figure 5.5", "curves fitted to throughput by connections", ("scalability", "models_by_threads"),
-        'ca.report.scaling_panels(selection, "threads").plot("models")', _THREADS, _axis_item("threads", "models"),
+        'ca.report.scaling_panels(selection, "threads").plot("models")', _THREADS, _make_axis_item("threads", "models"),
     ),
     StudyItem(
         "Figure 5.6", "CPU under few and many connections, INSERT", ("resources", "cpu_side_by_side"),
         '[ca.plots.plot_nodes(one.samples.filter(configuration=name)) for one in machines.contrasts '
         'if one.operation == "INSERT" for name in one.configurations]',
-        f"{_CPU}, of INSERT", _contrast("INSERT"),
+        f"{_CPU}, of INSERT", _make_contrast_item("INSERT"),
     ),
     StudyItem(
         "Figure 5.7", "await over time, and around a checkpoint", ("resources", "await_over_time"),
@@ -476,18 +486,18 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Figure 5.8", "profile of SELECT by cluster size", ("profile", "spans"),
-        'ca.plots.plot_spans(study.spans_of("select"))', f"{_TRACES}, of SELECT", _spans("select"),
+        'ca.plots.plot_spans(study.spans_of("select"))', f"{_TRACES}, of SELECT", _make_spans_item("select"),
     ),
     StudyItem(
         "Figure 5.9", "CPU under few and many connections, SELECT", ("resources", "cpu_side_by_side"),
         '[ca.plots.plot_nodes(one.samples.filter(configuration=name)) for one in machines.contrasts '
         'if one.operation == "SELECT" for name in one.configurations]',
-        f"{_CPU}, of SELECT", _contrast("SELECT"),
+        f"{_CPU}, of SELECT", _make_contrast_item("SELECT"),
     ),
     StudyItem(
         "Table 4.1", "machines of both kinds of hardware", ("comparison", "set_up"),
         'ds.table("settings")', "descriptions of the systems that state their hardware",
-        lambda one: _settings(one, r"^hardware$"),
+        lambda one: _tabulate_stated_settings(one, r"^hardware$"),
     ),
     StudyItem(
         "Table 4.2", "throughput, time on the servers and latency at the client by intensity",
@@ -497,7 +507,7 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Table 5.2", "settings of the nodes", ("resources", "set_up"), 'ds.table("settings")',
-        "descriptions of the systems with the settings of their servers", lambda one: _settings(one, r"^settings\."),
+        "descriptions of the systems with the settings of their servers", lambda one: _tabulate_stated_settings(one, r"^settings\."),
     ),
     StudyItem(
         "Table 5.3", "throughput with and without monitoring", ("comparison", "monitoring"),
@@ -508,11 +518,11 @@ _ITEMS: Final = (
     StudyItem(
         "Table 5.4", "percentiles of INSERT on the server beside the clients' latency", ("profile", "percentiles"),
         'ca.spans.beside_clients(study, ds).filter(statement="INSERT")', f"{_TRACES}, of INSERT",
-        _percentiles("INSERT"),
+        _make_percentiles_item("INSERT"),
     ),
     StudyItem(
         "Table 5.5", "the same by share of sampled operations", ("profile", "percentiles"),
-        'ca.spans.beside_clients(study, ds).sort("sampled_percent")', _TRACES, _percentiles(),
+        'ca.spans.beside_clients(study, ds).sort("sampled_percent")', _TRACES, _make_percentiles_item(),
     ),
     StudyItem(
         "Table 5.6", "mean, standard deviation and interval by connections",
@@ -528,12 +538,12 @@ _ITEMS: Final = (
     StudyItem(
         "Table 5.8", "percentiles of SELECT on the server beside the clients' latency", ("profile", "percentiles"),
         'ca.spans.beside_clients(study, ds).filter(statement="SELECT")', f"{_TRACES}, of SELECT",
-        _percentiles("SELECT"),
+        _make_percentiles_item("SELECT"),
     ),
     StudyItem(
         "Table 5.9", "functions by their mean share of CPU time", ("resources", "functions_mean"),
         'ca.bottleneck.mean_symbols(ds.table("perf_symbols"))', "reports of perf",
-        lambda one: MadeItem([], mean_symbols(matching(as_polars(one.dataset.table("perf_symbols")), one.resources))),
+        lambda one: MadeItem([], mean_symbols(matching(convert_to_polars(one.dataset.table("perf_symbols")), one.resources))),
     ),
     *(
         StudyItem(f"Figure {number}", shows, ("", ""), "", _DRAWING)

@@ -15,11 +15,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _GIB: Final = 2**30
 
 
-def environment() -> dict[str, object]:
+def describe_environment() -> dict[str, object]:
     """Versions and machine, as plain values."""
     return {
         "python": platform.python_version(),
-        "packages": installed_packages(),
+        "packages": list_installed_packages(),
         "machine": {
             "system": platform.system(),
             "architecture": platform.machine(),
@@ -29,7 +29,7 @@ def environment() -> dict[str, object]:
     }
 
 
-def installed_packages() -> dict[str, str]:
+def list_installed_packages() -> dict[str, str]:
     """Package -> version, for this package and all that it requires."""
     found: dict[str, str] = {}
     waiting = [_DISTRIBUTION]
@@ -58,11 +58,11 @@ def lock_text(packages: dict[str, str]) -> str:
     return "".join(f"{name}=={version}\n" for name, version in packages.items())
 
 
-def differing_versions(stated: object, here: dict[str, str]) -> list[str]:
+def describe_differing_versions(stated: object, here: dict[str, str]) -> list[str]:
     """What differs between packages as a pack states them and those that are here, in words.
 
     Example:
-        >>> differing_versions({"numpy": "2.2.0"}, {"numpy": "2.3.0"})
+        >>> describe_differing_versions({"numpy": "2.2.0"}, {"numpy": "2.3.0"})
         ['numpy 2.3.0 instead of 2.2.0']
     """
     packages = stated if isinstance(stated, dict) else {}

@@ -15,21 +15,131 @@ from tempfile import mkdtemp
 from typing import Final
 
 import yaml
+from rocrate.model.contextentity import ContextEntity
+from rocrate.rocrate import ROCrate
 
-from citus_analysis.core.extras import required
+from citus_analysis.core.extras import require_extra
+from citus_analysis.core.table_definition import FLAG, HASH, INT32, INT64, PARTITION_KEY, REAL, Column, Table
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.storage.manifest import Manifest, SourceState, one_commit
+from citus_analysis.dataset.manifest import Manifest, SourceState, format_single_commit
 from citus_analysis.errors import InputError, NothingToReportError, UsageError
-from citus_analysis.published.claims.claim_file import read_claims
+from citus_analysis.published.claims import read_claims
 from citus_analysis.redaction import redact_values
-from citus_analysis.report.engine.render import render_reports
-from citus_analysis.research_object.computed_checks import table_digests, verdicts
-from citus_analysis.research_object.described_tables import data_package
-from citus_analysis.research_object.environments import environment, installed_packages, lock_text
-from citus_analysis.research_object.masking import Treated, copied, masked_text, sha256
-from citus_analysis.research_object.raw_sources import Ingest, RawFile, ingests_of, raw_files
+from citus_analysis.report.render import render_reports
+from citus_analysis.research_object.checks import compute_table_digests, compute_verdicts
+from citus_analysis.research_object.environments import describe_environment, list_installed_packages, lock_text
+from citus_analysis.research_object.raw_files import (
+    PackIngest,
+    RawFile,
+    Treated,
+    compute_sha256,
+    copy_masked_file,
+    group_into_ingests,
+    list_raw_files,
+    mask_text,
+)
 from citus_analysis.schema import TABLES
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.words import pluralize
+
+# The metadata of a pack as an RO-Crate: its files, and the processes that made them.
+
+_MEDIA: Final = {
+    ".html": "text/html",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".yml": "application/yaml",
+    ".csv": "text/csv",
+    ".lock": "text/plain",
+}
+_TEXTS: Final = {
+    "checks.json": "digests of the rows of each table, and verdicts",
+    "environment.json": "versions of packages, Python and machine",
+    "tables.json": "the tables as a Frictionless Data Package",
+    "requirements.lock": "the packages with which the files were made",
+    "claims.yml": "claims about the data",
+    "README.md": "how to reproduce the files",
+}
+
+
+def write_crate(folder: Path, published: datetime, version: str, reports: Sequence[str]) -> None:
+    """Write `ro-crate-metadata.json` for the files of a folder.
+
+    Args:
+        folder: the pack.
+        published: the newest time in its data.
+        version: that of this package.
+        reports: names of the reports.
+    """
+    crate = ROCrate(version="1.1")
+    crate.name = "Research object of a benchmark of distributed PostgreSQL"
+    crate.description = "Raw files, tables, reports and checks; `citus-analysis verify .` computes them again."
+    crate.datePublished = published
+    of_software = {"@type": "SoftwareApplication", "name": "citus-analysis", "softwareVersion": version}
+    software = crate.add(ContextEntity(crate, "#citus-analysis", of_software))
+    dataset = crate.add_dataset(dest_path="dataset/", properties={"name": "typed tables in Parquet"})
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    added = {name: crate.add_file(dest_path=name, properties=_describe_crate_file(name, path)) for name, path in files.items()
+             if not name.startswith("dataset/")}  # fmt: skip
+    raw = [entity for name, entity in added.items() if name.startswith("raw/")]
+    actions = [
+        ("#ingest", "citus-analysis ingest", raw, [dataset]),
+        ("#check", "citus-analysis pack: digests and verdicts", [dataset], [added["checks.json"]]),
+    ]
+    for name in reports:
+        made = [one for path, one in added.items() if path.startswith((f"reports/{name}.", f"reports/{name}/"))]
+        actions.append((f"#report-{name}", f"citus-analysis report {name}", [dataset], made))
+    for identifier, label, of, result in actions:
+        crate.add_action(software, identifier=identifier, object=of, result=result, properties={"name": label})
+    crate.metadata.write(folder)
+
+
+def _describe_crate_file(name: str, path: Path) -> dict[str, object]:
+    facts = {"encodingFormat": _MEDIA.get(path.suffix), "description": _TEXTS.get(name)}
+    known = {name: fact for name, fact in facts.items() if fact}
+    return {"name": name, "contentSize": str(path.stat().st_size), **known}
+
+
+# The tables of a dataset as a Frictionless Data Package: types, units and meanings from the schema.
+
+#: Types of columns -> types of Frictionless.
+_TYPES: Final = {FLAG: "boolean", REAL: "number", **dict.fromkeys((INT32, INT64, HASH), "integer")}
+
+
+def build_data_package(tables: dict[str, list[str]], definitions: dict[str, Table]) -> dict[str, object]:
+    """The descriptor of a package of tables.
+
+    Args:
+        tables: table -> its files.
+        definitions: table -> its definition.
+    """
+    resources = [_describe_table_resource(definitions[name], files) for name, files in sorted(tables.items())]
+    return {"profile": "data-package", "name": "citus-analysis-dataset", "resources": resources}
+
+
+def _describe_table_resource(table: Table, files: list[str]) -> dict[str, object]:
+    return {
+        "name": table.name,
+        "profile": "tabular-data-resource",
+        "title": table.name,
+        "description": f"{table.meaning} (source: {table.source})",
+        "path": files,
+        "format": "parquet",
+        "mediatype": "application/vnd.apache.parquet",
+        "schema": {"fields": [_describe_table_field(table, column) for column in table], "missingValues": [""]},
+    }
+
+
+def _describe_table_field(table: Table, column: Column) -> dict[str, object]:
+    facts = {
+        "unit": column.unit,
+        "constraints": {"enum": list(column.type.words)} if column.type.words else None,
+        "source": column.source if column.source != table.source else None,
+        "partition": column.name == PARTITION_KEY,
+    }
+    kind = _TYPES.get(column.type, "datetime" if column.type.is_time else "string")
+    known = {name: fact for name, fact in facts.items() if fact}
+    return {"name": column.name, "type": kind, "description": column.meaning, **known}
+
 
 #: Larger raw files are represented by their hash.
 RAW_LIMIT: Final = 100 * 2**20
@@ -106,8 +216,8 @@ class Packed:
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB"
-        made = f"{self.folder}: {counted(self.files, 'file')}, {size}, {counted(len(self.reports), 'report')}"
-        return "\n".join([f"{made} ({self.seconds:.0f} s)", *map(_said, self.raw), *self.notes])
+        made = f"{self.folder}: {pluralize(self.files, 'file')}, {size}, {pluralize(len(self.reports), 'report')}"
+        return "\n".join([f"{made} ({self.seconds:.0f} s)", *map(_describe_masked_file, self.raw), *self.notes])
 
 
 def pack(
@@ -144,20 +254,20 @@ def pack(
         >>> [path.name for path in sorted(packed.folder.iterdir())][-3:]
         ['requirements.lock', 'ro-crate-metadata.json', 'tables.json']
     """
-    required("rocrate", "pack", "pack")
+    require_extra("rocrate", "pack", "pack")
     began = time.monotonic()
     target = Path(out).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError("exists and is not empty", path=out, way_out="name another --out, or remove it")
     if claims is not None:
         read_claims(claims)  # Before the work begins, a file that is none is refused.
-    files = raw_files(Path(dataset), None if raw is None else Path(raw))
-    ingests = ingests_of(files)
+    files = list_raw_files(Path(dataset), None if raw is None else Path(raw))
+    ingests = group_into_ingests(files)
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(mkdtemp(prefix=f".unfinished-{target.name}-", dir=target.parent))
     try:
         folder = work / "object"
-        treated = [one for file in files for one in copied(file, folder / "raw", raw_limit)]
+        treated = [one for file in files for one in copy_masked_file(file, folder / "raw", raw_limit)]
         _add_experiments(folder, files)
         names, notes = _fill(folder, Path(dataset), treated, ingests, reports, claims, [*map(Path, wheels)])
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
@@ -172,7 +282,7 @@ def pack(
 
 def _add_experiments(folder: Path, files: Sequence[RawFile]) -> None:
     """Add the experiments of which the raw files are results, as the runner's journals have them."""
-    from citus_analysis.runner.execution.resumption import begun_document
+    from citus_analysis.runner.schedule import read_begun_document as begun_document
 
     roots = {file.name.partition("/")[0]: file.root for file in files if file.root is not None}
     for top, root in sorted(roots.items()):
@@ -188,38 +298,36 @@ def _fill(
     folder: Path,
     given: Path,
     treated: Sequence[Treated],
-    ingests: Sequence[Ingest],
+    ingests: Sequence[PackIngest],
     reports: str | Sequence[str],
     claims: str | os.PathLike[str] | None,
     wheels: Sequence[Path],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make all but the raw files; the reports, and what differs from the dataset that was given."""
-    from citus_analysis.research_object.crate import write_crate
-
     if all(one.left_out for one in treated):
         raise InputError("no raw file can be packed", path=given, way_out="raise --raw-limit")
     read_raw(folder, folder / "dataset", ingests)
     if claims is not None:
         text = Path(claims).read_text(encoding="utf-8")
-        (folder / CLAIMS).write_text(masked_text(text, document=True), encoding="utf-8")
+        (folder / CLAIMS).write_text(mask_text(text, document=True), encoding="utf-8")
     opened = open_dataset(folder / "dataset")
-    digests = table_digests(opened)
-    notes = _differences(given, digests)
+    digests = compute_table_digests(opened)
+    notes = _find_differing_tables(given, digests)
     checks: dict[str, object] = {"version": 1, "ingests": [asdict(one) for one in ingests], "tables": digests}
-    checks["verdicts"] = verdicts(opened, folder / CLAIMS)
-    names = _rendered(folder, reports)
+    checks["verdicts"] = compute_verdicts(opened, folder / CLAIMS)
+    names = _render_reports(folder, reports)
     _make_portable(folder)
     checks |= {"reports": list(names), "raw": [asdict(one) for one in treated if one.masked or one.left_out]}
-    described = data_package(_table_files(folder), dict(TABLES))
-    for name, value in ((CHECKS, checks), ("environment.json", environment()), ("tables.json", described)):
+    described = build_data_package(_list_table_files(folder), dict(TABLES))
+    for name, value in ((CHECKS, checks), ("environment.json", describe_environment()), ("tables.json", described)):
         text = json.dumps(value, ensure_ascii=False, indent=1)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
-    (folder / "requirements.lock").write_text(lock_text(installed_packages()), encoding="utf-8")
+    (folder / "requirements.lock").write_text(lock_text(list_installed_packages()), encoding="utf-8")
     own = version("citus-analysis")
     _explain(folder, own, treated, wheels)
-    write_crate(folder, _newest(opened), own, names)
+    write_crate(folder, _find_newest_time(opened), own, names)
     listed = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [f"{sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in listed]
+    lines = [f"{compute_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in listed]
     (folder / HASHES).write_text("".join(lines), encoding="utf-8")
     return names, notes
 
@@ -229,7 +337,7 @@ def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequenc
     for wheel in wheels:
         (folder / SOFTWARE).mkdir(exist_ok=True)
         shutil.copyfile(wheel, folder / SOFTWARE / wheel.name)
-    said = "\n".join(f"- {_said(one)}" for one in treated if one.masked or one.left_out)
+    said = "\n".join(f"- {_describe_masked_file(one)}" for one in treated if one.masked or one.left_out)
     text = _README.format(
         version=own,
         found=f" --find-links {SOFTWARE}" if wheels else "",
@@ -240,13 +348,13 @@ def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequenc
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def _said(one: Treated) -> str:
+def _describe_masked_file(one: Treated) -> str:
     if one.left_out:
         return f"raw/{one.name}: left out ({one.left_out}); {one.bytes} bytes, SHA-256 {one.sha256}"
-    return f"raw/{one.name}: {counted(one.masked, 'text')} hidden"
+    return f"raw/{one.name}: {pluralize(one.masked, 'text')} hidden"
 
 
-def _differences(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
+def _find_differing_tables(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
     """The tables whose rows differ from those of the dataset that was given.
 
     Raises:
@@ -255,7 +363,7 @@ def _differences(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
     known = Manifest.load(given)
     if not known.exists:
         return ()
-    before = table_digests(open_dataset(given))
+    before = compute_table_digests(open_dataset(given))
     differ = [name for name in sorted({*before, *digests}) if before.get(name) != digests.get(name)]
     if not differ:
         return ()
@@ -266,7 +374,7 @@ def _differences(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
             "changed or described otherwise)",)  # fmt: skip
 
 
-def read_raw(folder: Path, out: Path, ingests: Sequence[Ingest]) -> None:
+def read_raw(folder: Path, out: Path, ingests: Sequence[PackIngest]) -> None:
     """Ingest the raw files of a pack.
 
     Raises:
@@ -281,7 +389,7 @@ def read_raw(folder: Path, out: Path, ingests: Sequence[Ingest]) -> None:
             ingest(there, out, format=format_, meta=meta)
 
 
-def _rendered(folder: Path, reports: str | Sequence[str]) -> tuple[str, ...]:
+def _render_reports(folder: Path, reports: str | Sequence[str]) -> tuple[str, ...]:
     """Make the reports: pages and the tables of their figures."""
     if reports == "none":
         return ()
@@ -307,7 +415,7 @@ def _make_portable(folder: Path) -> None:
     portable = [replace(state, location=state.location.removeprefix(f"{folder}/")) for state in states]
     manifest.sources = {state.source_id: state for state in portable}
     entries = sorted(manifest.entries(), key=lambda entry: json.dumps(entry, sort_keys=True))
-    manifest.path.write_text(one_commit(entries), encoding="ascii")
+    manifest.path.write_text(format_single_commit(entries), encoding="ascii")
     # Second names of the same files, and what an ingest needs while it writes.
     for path in dataset.glob("_*"):
         if path.is_dir():
@@ -316,7 +424,7 @@ def _make_portable(folder: Path) -> None:
             path.unlink()
 
 
-def _table_files(folder: Path) -> dict[str, list[str]]:
+def _list_table_files(folder: Path) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
     for path in sorted((folder / "dataset").rglob("*.parquet")):
         name = path.relative_to(folder)
@@ -324,7 +432,7 @@ def _table_files(folder: Path) -> dict[str, list[str]]:
     return files
 
 
-def _newest(dataset: Dataset) -> datetime:
+def _find_newest_time(dataset: Dataset) -> datetime:
     """The newest time in the data."""
     times = [
         value

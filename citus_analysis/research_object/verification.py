@@ -12,12 +12,16 @@ from pathlib import Path, PurePath
 
 from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.errors import CitusAnalysisError, DatasetError
-from citus_analysis.research_object.computed_checks import differing_rows, row_digest, table_digests, verdicts
-from citus_analysis.research_object.environments import differing_versions, installed_packages
-from citus_analysis.research_object.masking import sha256
+from citus_analysis.research_object.checks import (
+    compute_table_digests,
+    compute_verdicts,
+    count_differing_rows,
+    hash_table_rows,
+)
+from citus_analysis.research_object.environments import describe_differing_versions, list_installed_packages
 from citus_analysis.research_object.packing import CHECKS, CLAIMS, HASHES, read_raw
-from citus_analysis.research_object.raw_sources import Ingest
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.research_object.raw_files import PackIngest, compute_sha256
+from citus_analysis.texts.words import pluralize
 
 
 @dataclass(frozen=True)
@@ -69,109 +73,109 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
     """
     began = time.monotonic()
     place = Path(folder).absolute()
-    hashes = _stated_hashes(place)
-    problems = list(_changed_files(place, hashes))
-    checked = [f"files: the hashes of {counted(len(hashes), 'file')} compared"]
-    checks = _document(place / CHECKS)
+    hashes = _read_stated_hashes(place)
+    problems = list(_find_changed_files(place, hashes))
+    checked = [f"files: the hashes of {pluralize(len(hashes), 'file')} compared"]
+    checks = _read_json_mapping(place / CHECKS)
     try:
         with tempfile.TemporaryDirectory(prefix="citus-analysis-") as name:
             made = Path(name) / "dataset"
-            read_raw(place, made, _stated_ingests(place, checks))
+            read_raw(place, made, _read_stated_ingests(place, checks))
             again = open_dataset(made)
-            tables = _texts(checks.get("tables"))
-            problems += _changed_tables(place, again, tables)
+            tables = _convert_values_to_text(checks.get("tables"))
+            problems += _find_changed_tables(place, again, tables)
             checked.append(f"tables: the rows of {len(tables)} made anew and compared")
             stated = checks.get("verdicts")
             verdict = stated if isinstance(stated, dict) else {}
-            problems += _changed_verdicts(verdict, verdicts(again, place / CLAIMS))
+            problems += _find_changed_verdicts(verdict, compute_verdicts(again, place / CLAIMS))
             checked.append(f"verdicts: {', '.join(verdict)} computed anew and compared")
     except (CitusAnalysisError, OSError) as error:
         problems.append(f"raw/: cannot be read anew: {error}")
-    packages = _document(place / "environment.json").get("packages")
-    versions = differing_versions(packages, installed_packages())
+    packages = _read_json_mapping(place / "environment.json").get("packages")
+    versions = describe_differing_versions(packages, list_installed_packages())
     return Verified(place, tuple(checked), tuple(problems), tuple(versions), time.monotonic() - began)
 
 
-def _texts(value: object) -> dict[str, str]:
+def _convert_values_to_text(value: object) -> dict[str, str]:
     return {str(key): str(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
 
 
-def _stated_ingests(folder: Path, checks: Mapping[str, object]) -> list[Ingest]:
+def _read_stated_ingests(folder: Path, checks: Mapping[str, object]) -> list[PackIngest]:
     """How the raw files were read; they lie in `raw/`."""
     stated, tops = checks.get("ingests"), [path.name for path in (folder / "raw").iterdir() if path.is_dir()]
     if stated is None:
-        return [Ingest(tuple(sorted(tops)), _texts(checks.get("meta")))]
+        return [PackIngest(tuple(sorted(tops)), _convert_values_to_text(checks.get("meta")))]
     found = [
-        Ingest(tuple(map(str, one.get("sources", ()))), _texts(one.get("stated")))
+        PackIngest(tuple(map(str, one.get("sources", ()))), _convert_values_to_text(one.get("stated")))
         for one in (stated if isinstance(stated, list) else ())
         if isinstance(one, dict)
     ]
     if not found or any(
         PurePath(name).is_absolute() or ".." in PurePath(name).parts for one in found for name in one.sources
     ):
-        raise _damaged(folder / CHECKS)
+        raise _make_damage_error(folder / CHECKS)
     return found
 
 
-def _stated_hashes(folder: Path) -> dict[str, str]:
+def _read_stated_hashes(folder: Path) -> dict[str, str]:
     try:
         lines = (folder / HASHES).read_text(encoding="utf-8").splitlines()
     except OSError as error:
         way_out = "make one: citus-analysis pack DATASET --out FOLDER"
         raise DatasetError(f"is no packed dataset: it has no {HASHES}", path=folder, way_out=way_out) from error
     except ValueError as error:
-        raise _damaged(folder / HASHES) from error
+        raise _make_damage_error(folder / HASHES) from error
     pairs = [line.partition("  ") for line in lines]
     return {name: stated for stated, _, name in pairs}
 
 
-def _damaged(path: Path) -> DatasetError:
+def _make_damage_error(path: Path) -> DatasetError:
     return DatasetError("is damaged", path=path, way_out="copy the folder again from where it was packed")
 
 
-def _document(path: Path) -> Mapping[str, object]:
+def _read_json_mapping(path: Path) -> Mapping[str, object]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise _damaged(path) from error
+        raise _make_damage_error(path) from error
     if not isinstance(found, dict):
-        raise _damaged(path)
+        raise _make_damage_error(path)
     return found
 
 
-def _changed_files(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
+def _find_changed_files(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
     there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     for name in sorted(hashes.keys() | there.keys() - {HASHES}):
         if name not in there:
             yield f"{name}: is missing"
         elif name not in hashes:
             yield f"{name}: was not packed"
-        elif sha256(there[name]) != hashes[name]:
+        elif compute_sha256(there[name]) != hashes[name]:
             yield f"{name}: changed since it was packed"
 
 
-def _changed_tables(folder: Path, again: Dataset, stated: Mapping[str, str]) -> Iterator[str]:
+def _find_changed_tables(folder: Path, again: Dataset, stated: Mapping[str, str]) -> Iterator[str]:
     """Tables whose rows, made anew or as they were packed, are not those that were stated."""
     try:
         packed = open_dataset(folder / "dataset")
     except CitusAnalysisError as error:
         yield f"dataset/: cannot be opened: {error}"
         packed = None
-    made = table_digests(again)
+    made = compute_table_digests(again)
     for name in sorted({*stated, *made}):
         try:
             rows = None if packed is None else packed.table(name)
         except CitusAnalysisError as error:
             yield f"dataset/{name}: cannot be read: {error}"
             rows = None
-        if rows is not None and name in stated and row_digest(rows) != stated[name]:
+        if rows is not None and name in stated and hash_table_rows(rows) != stated[name]:
             yield f"dataset/{name}: has other rows than {CHECKS} states"
         if made.get(name) != stated.get(name):
-            many = "" if rows is None else f"{counted(differing_rows(rows, again.table(name)), 'row')} of "
+            many = "" if rows is None else f"{pluralize(count_differing_rows(rows, again.table(name)), 'row')} of "
             yield f"table {name}: {many}{stated.get(name, '0 rows')} differ from those made anew"
 
 
-def _changed_verdicts(stated: Mapping[str, object], found: Mapping[str, object]) -> Iterator[str]:
+def _find_changed_verdicts(stated: Mapping[str, object], found: Mapping[str, object]) -> Iterator[str]:
     for name in sorted({*stated, *found}):
         if stated.get(name) != found.get(name):
             yield f"verdict: {name}: differs from the one computed anew"

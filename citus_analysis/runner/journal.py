@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict, cast
 
-from citus_analysis.core.output_files import naming
+from citus_analysis.core.output_files import add_path_to_errors
 from citus_analysis.redaction import redact_values
 
 
@@ -51,7 +51,7 @@ class Seen(TypedDict, total=False):
     skipped: list[str]
 
 
-class Detail(TypedDict, total=False):
+class EntryDetail(TypedDict, total=False):
     """The details of a line besides its state.
 
     Attributes:
@@ -84,7 +84,7 @@ class Detail(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One line of the journal.
 
     States of a run, in order: begun, prepared, loaded, monitored, measured, publishing, collected, and then verified,
@@ -94,7 +94,7 @@ class Entry:
     time: str
     subject: str
     state: str
-    detail: Detail
+    detail: EntryDetail
 
 
 class Journal:
@@ -105,11 +105,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._entries: list[Entry] = []
-        self._by_subject: dict[str, list[Entry]] = defaultdict(list)
+        self._entries: list[JournalEntry] = []
+        self._by_subject: dict[str, list[JournalEntry]] = defaultdict(list)
         self._read_bytes = 0
 
-    def append(self, subject: str, state: str, **detail: object) -> Entry:
+    def append(self, subject: str, state: str, **detail: object) -> JournalEntry:
         """Write one line; it is on disk when this returns it.
 
         Raises:
@@ -117,9 +117,9 @@ class Journal:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._catch_up()
-        shown = cast("Detail", redact_values(detail))
-        entry = Entry(datetime.now(UTC).isoformat(), subject, state, shown)
-        with naming(self.path), self.path.open("ab") as file:
+        shown = cast("EntryDetail", redact_values(detail))
+        entry = JournalEntry(datetime.now(UTC).isoformat(), subject, state, shown)
+        with add_path_to_errors(self.path), self.path.open("ab") as file:
             file.truncate(self._read_bytes)  # the rest is a line that a crash cut off
             file.write(json.dumps(asdict(entry)).encode() + b"\n")
             file.flush()
@@ -127,17 +127,17 @@ class Journal:
         self._catch_up()
         return entry
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[JournalEntry]:
         """All whole lines, in order."""
         self._catch_up()
         return iter(tuple(self._entries))
 
-    def of(self, subject: str) -> Sequence[Entry]:
+    def of(self, subject: str) -> Sequence[JournalEntry]:
         """The entries of a subject, in order."""
         self._catch_up()
         return tuple(self._by_subject.get(subject, ()))
 
-    def last(self, subject: str) -> Entry | None:
+    def last(self, subject: str) -> JournalEntry | None:
         """The newest entry of a subject."""
         return next(reversed(self.of(subject)), None)
 
@@ -158,6 +158,6 @@ class Journal:
         whole = added[: added.rfind(b"\n") + 1]
         self._read_bytes += len(whole)
         for line in whole.splitlines():
-            entry = Entry(**json.loads(line))
+            entry = JournalEntry(**json.loads(line))
             self._entries.append(entry)
             self._by_subject[entry.subject].append(entry)

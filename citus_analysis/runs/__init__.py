@@ -1,9 +1,5 @@
 """The domain model of runs: set-up, operation, status, and comparability."""
 
-from citus_analysis.public_names import public
-from citus_analysis.runs.comparable import comparability
-from citus_analysis.runs.run_selection import Selection, matching, select_runs
+import lazy_loader
 
-__all__ = ["Selection", "comparability", "matching", "select_runs"]
-
-__dir__, __getattr__ = public(__name__, __all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

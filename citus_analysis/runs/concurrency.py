@@ -13,7 +13,7 @@ from citus_analysis.units import US_PER_S
 TOLERANCE: Final = 0.02
 
 
-def concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
+def compute_concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
     """Requests in the system of each run: the summed latencies of its main clients' operations over the run time.
 
     Args:

@@ -6,8 +6,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, as_polars
-from citus_analysis.texts.counted_words import listed
+from citus_analysis.core.frames import Frame, convert_to_polars
+from citus_analysis.texts.words import join_words
 
 #: Names that describe the system rather than the load, the folder, addresses or logs.
 _SYSTEM: Final = (
@@ -17,7 +17,7 @@ _SYSTEM: Final = (
 _OF_LOGS: Final = r"^settings\.(?:log_|logging_|citus\.node_conninfo)"
 
 
-def setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
+def find_setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
     """The settings, versions and other descriptions that differ between two sets of rows of `settings`.
 
     A name that only one side states is a change, too, unless the other side states nothing at all.
@@ -31,10 +31,10 @@ def setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
 
     Example:
         >>> rows = lambda value: pl.DataFrame({"name": ["settings.work_mem", "threads"], "value": [value, "4"]})
-        >>> setting_changes(rows("4MB"), rows("64MB")).rows()
+        >>> find_setting_changes(rows("4MB"), rows("64MB")).rows()
         [('work_mem', '4MB', '64MB')]
     """
-    sides = [_stated(as_polars(one)) for one in (before, after)]
+    sides = [_collect_stated_settings(convert_to_polars(one)) for one in (before, after)]
     if any(side.is_empty() for side in sides):
         return pl.DataFrame(schema=_CHANGES)
     both = sides[0].join(sides[1], on="name", how="full", coalesce=True, suffix="_after")
@@ -45,7 +45,7 @@ def setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
 _CHANGES: Final = {"name": pl.String(), "before": pl.String(), "after": pl.String()}
 
 
-def _stated(settings: pl.DataFrame) -> pl.DataFrame:
+def _collect_stated_settings(settings: pl.DataFrame) -> pl.DataFrame:
     named = settings.filter(pl.col("name").str.contains(_SYSTEM) & ~pl.col("name").str.contains(_OF_LOGS))
     short = named.with_columns(pl.col("name").str.strip_prefix("settings."))
     return short.group_by("name").agg(pl.col("value").drop_nulls().unique().sort().str.join(" | "))
@@ -62,4 +62,4 @@ def change_words(changes: pl.DataFrame, most: int = 6) -> str:
         f"{name} from {was if was is not None else 'unstated'} to {now if now is not None else 'unstated'}"
         for name, was, now in changes.select("name", "before", "after").iter_rows()
     ]
-    return listed(words, most=most) if words else ""
+    return join_words(words, most=most) if words else ""

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import UsageError
 from citus_analysis.stats import Interval, mean_interval
@@ -41,7 +41,7 @@ class CostFigures(Shown):
     currency: str
 
 
-def cost_figures(
+def compute_cost_figures(
     throughput_ops_s: Interval,
     *,
     nodes: int,
@@ -62,9 +62,9 @@ def cost_figures(
         UsageError: values that are not positive.
 
     Example:
-        >>> from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
+        >>> from citus_analysis.stats.intervals import estimate_mean_from_summary as mean_interval_from_summary
         >>> mean = mean_interval_from_summary(292_447, 19_700.41, 4)
-        >>> figures = cost_figures(mean, nodes=33, vcpus_per_node=16, price_per_node_hour=1.0)
+        >>> figures = compute_cost_figures(mean, nodes=33, vcpus_per_node=16, price_per_node_hour=1.0)
         >>> round(figures.ops_s_per_vcpu.estimate), round(figures.price_per_million_ops.estimate, 4)
         (554, 0.0313)
     """
@@ -77,10 +77,10 @@ def cost_figures(
     if price_per_node_hour is None:
         return CostFigures(vcpus, per_vcpu, None, None, currency)
     hourly = nodes * price_per_node_hour
-    return CostFigures(vcpus, per_vcpu, hourly, _price(throughput_ops_s, hourly), currency)
+    return CostFigures(vcpus, per_vcpu, hourly, _invert_interval(throughput_ops_s, hourly), currency)
 
 
-def _price(throughput: Interval, hourly: float) -> Interval:
+def _invert_interval(throughput: Interval, hourly: float) -> Interval:
     """The interval of a reciprocal: the ends swap; if the throughput may be 0, the price is unbounded."""
     per_ops = hourly / _SECONDS_PER_HOUR * _MILLION
     high = per_ops / throughput.low if throughput.low > 0 else float("inf")
@@ -92,7 +92,7 @@ _CONFIGURATION: Final = ("operation", "workers", "threads")
 _RANGE: Final = ("_low", "_high")
 
 
-@in_callers_kind
+@return_callers_frame_kind
 def configuration_costs(
     runs: Frame, nodes: Frame, *, price_per_node_hour: float = 0.0, currency: str = "USD", level: float = LEVEL
 ) -> pl.DataFrame:
@@ -118,8 +118,8 @@ def configuration_costs(
         >>> configuration_costs(runs, nodes).select("vcpus", "ops_s_per_vcpu").row(0)
         (1.5, 200.0)
     """
-    counts = as_polars(nodes).group_by("resource").agg(nodes=pl.col("node").n_unique())
-    known = as_polars(runs)
+    counts = convert_to_polars(nodes).group_by("resource").agg(nodes=pl.col("node").n_unique())
+    known = convert_to_polars(runs)
     if "cpu_per_node" not in known.columns:
         known = known.with_columns(cpu_per_node=pl.lit(None, pl.String))
     cores = pl.col("cpu_per_node").cast(pl.String).str.extract(r"^([\d.]+)").cast(pl.Float64, strict=False)
@@ -129,23 +129,25 @@ def configuration_costs(
     known = counted.filter((pl.col("cores") > 0) & (pl.col(METRIC) > 0))
     rows = [
         {"resource": key[0], **dict(zip(_CONFIGURATION, key[1:], strict=True)), "runs": group.height}
-        | _row(group, price_per_node_hour, currency, level)
+        | _build_cost_row(group, price_per_node_hour, currency, level)
         for key, group in known.group_by("resource", *_CONFIGURATION, maintain_order=True)
     ]
-    schema = {name: known.schema[name] for name in ("resource", *_CONFIGURATION)} | dict(_columns(price_per_node_hour))
+    schema = {name: known.schema[name] for name in ("resource", *_CONFIGURATION)} | dict(
+        _list_cost_columns(price_per_node_hour)
+    )
     return pl.DataFrame(rows, schema=schema).sort("resource", *_CONFIGURATION, nulls_last=True)
 
 
-def _columns(price: float) -> Mapping[str, type[pl.DataType]]:
+def _list_cost_columns(price: float) -> Mapping[str, type[pl.DataType]]:
     named = ("ops_s_per_vcpu", "price_per_million_ops") if price else ("ops_s_per_vcpu",)
     ends = {f"{name}{end}": pl.Float64 for name in named for end in ("", *_RANGE)}
     counts = {"runs": pl.Int64, "nodes": pl.Int64, "vcpus": pl.Float64}
     return {**counts, **ends, **({"currency": pl.String} if price else {})}
 
 
-def _row(runs: pl.DataFrame, price: float, currency: str, level: float) -> dict[str, object]:
+def _build_cost_row(runs: pl.DataFrame, price: float, currency: str, level: float) -> dict[str, object]:
     nodes = int(runs["nodes"][0])
-    figures = cost_figures(
+    figures = compute_cost_figures(
         mean_interval(runs[METRIC].to_numpy(), level, "log-t"),
         nodes=nodes,
         vcpus_per_node=float(runs["cores"][0]),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.runs.setups import stratum_text
-from citus_analysis.scaling.fits import ScalingFit
+from citus_analysis.runs.set_ups import format_stratum
+from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint
-from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.verdict_text import p_words
-from citus_analysis.stats.compare.verdicts import CHANGE_WORDS, Comparison
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.stats._validate import list_unique_warnings
+from citus_analysis.stats.results import Interval
+from citus_analysis.stats.run_comparisons import ADJUSTED, describe_p_values
+from citus_analysis.stats.verdicts import CHANGE_WORDS, Comparison
+from citus_analysis.texts.numbers import format_number
+from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.words import join_words, pluralize
+from citus_analysis.units import label
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,11 +57,11 @@ class ScalingCurve(Shown):
 
     def notes(self) -> tuple[str, ...]:
         """Warnings of the curve and of its growth."""
-        return unique((*self.warnings, *self.growth.warnings))
+        return list_unique_warnings((*self.warnings, *self.growth.warnings))
 
     def summary_lines(self) -> list[str]:
         """The findings on growth and on the models."""
-        where = stratum_text(self.stratum)
+        where = format_stratum(self.stratum)
         models = f"  {self.models_sentence()}"
         return [f"{where}: {self.sentence()}" if where else self.sentence(), models]
 
@@ -90,8 +95,8 @@ class ScalingCurve(Shown):
         fitted = "; ".join([self.fits.sentence(), *self._interpolating(self.fits)]) if self.fits else ""
         if not self.too_few:
             return fitted
-        sizes = counted(len(self.points), "size")
-        refused = f"{listed(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
+        sizes = pluralize(len(self.points), "size")
+        refused = f"{join_words(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
         return f"{fitted}; {refused}" if fitted else refused
 
     def _interpolating(self, fits: ScalingFit) -> list[str]:
@@ -100,13 +105,13 @@ class ScalingCurve(Shown):
         if not names:
             return []
         has, it = ("has", "it") if len(names) == 1 else ("have", "them")
-        return [f"{listed(names)} {has} a parameter for each size, so that no mean can contradict {it}"]
+        return [f"{join_words(names)} {has} a parameter for each size, so that no mean can contradict {it}"]
 
     def sentence(self) -> str:
         """Whether throughput grew with size, in one sentence."""
         growth = self.growth
         span = f"from {growth.label_b} to {growth.label_a} {self.x}"
-        tested = f"; {p_words(growth)}" if growth.ratio.exists else ""
+        tested = f"; {describe_p_values(growth)}" if growth.ratio.exists else ""
         return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.deciding}{tested}."
 
 
@@ -153,7 +158,7 @@ class ScalingStudy(Shown):
         return {
             "x": self.x,
             "metric": self.metric,
-            "curves": [_curve_dict(curve) for curve in self.curves],
+            "curves": [_convert_curve_to_dict(curve) for curve in self.curves],
             "warnings": list(self.warnings),
         }
 
@@ -164,7 +169,7 @@ class ScalingStudy(Shown):
         )
 
 
-def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
+def _convert_curve_to_dict(curve: ScalingCurve) -> dict[str, object]:
     return {
         "stratum": curve.stratum,
         "finding": curve.sentence(),
@@ -177,14 +182,14 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
             "family_size": curve.growth.family_size,
         },
         "points": [_record(curve, point) for point in curve.points],
-        "growth_exponent": _growth_dict(curve.fits),
+        "growth_exponent": _convert_growth_to_dict(curve.fits),
         "model_finding": curve.models_sentence() or None,
         "models": [{**curve.stratum, **row} for row in curve.model_rows()],
         "warnings": list(curve.notes()),
     }
 
 
-def _growth_dict(fits: ScalingFit | None) -> dict[str, object] | None:
+def _convert_growth_to_dict(fits: ScalingFit | None) -> dict[str, object] | None:
     if fits is None or fits.growth is None:
         return None
     growth = fits.growth
@@ -200,3 +205,68 @@ def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:
         **point.throughput.record("throughput"),
         **point.record(),
     }
+
+
+# Scaling studies as text.
+
+_HEAD: Final = ("n", "throughput", "speedup", "efficiency", "psi")
+
+
+def format_scaling(study: ScalingStudy) -> str:
+    """The study as text: per curve a table of sizes, the finding, and the models by weight.
+
+    Example:
+        >>> import polars as pl
+        >>> runs = pl.DataFrame({"workers": [1] * 4 + [2] * 4, "throughput_ops_s": [99.0, 100, 101, 100] * 2})
+        >>> from citus_analysis.scaling import scale_runs
+        >>> for line in format_scaling(scale_runs(runs, models=["amdahl"])).splitlines():
+        ...     print(line[:93])
+        throughput [operations/s] over workers
+        workers  n  throughput          speedup            efficiency         psi
+        1        4  100 [98.71, 101.3]  1.00 [1.00, 1.00]  1.00 [1.00, 1.00]  -
+        2        4  100 [98.71, 101.3]  1.00 [0.99, 1.01]  0.50 [0.49, 0.51]  0.50 [0.49, 0.51]
+        throughput stays the same within the margin from 1 to 2 workers: equivalent, factor 1 [0.9888
+        The runs decide for amdahl (weight 1.00); amdahl has a parameter for each size, so that no me
+        amdahl: gamma = 100, alpha = 1, weight 1.00
+    """
+    notes = list_unique_warnings(note for curve in study for note in curve.notes())
+    numbers = {note: i for i, note in enumerate(notes, 1)}
+    blocks = [_format_curve_block(study, curve, numbers) for curve in study]
+    remarks = [f"[{i}] {note}" for note, i in numbers.items()] + [f"note: {note}" for note in study.warnings]
+    remarks += [f"note: {ADJUSTED}"] if any(curve.growth.family_size > 1 for curve in study) else []
+    return "\n\n".join([*blocks, *(["\n".join(remarks)] if remarks else [])])
+
+
+def _format_curve_block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
+    held = format_stratum(curve.stratum, "  ")
+    where = f"  {held}" if held else ""
+    rows: list[tuple[str, ...]] = []
+    for point in curve.points:
+        shares = (point.speedup, point.efficiency, point.psi)
+        cells = (_format_interval_cell(share, "{:.2f}".format) if share else "-" for share in shares)
+        rows.append(
+            (f"{point.size:g}", str(point.throughput.n), _format_interval_cell(point.throughput, format_number), *cells)
+        )
+    lines = [f"{label(study.metric)} over {study.x}{where}"]
+    lines += render_text_table((study.x, *_HEAD), rows)
+    marks = " ".join(f"[{numbers[note]}]" for note in curve.notes())
+    lines.append(f"{curve.sentence()} {marks}".rstrip())
+    return "\n".join([*lines, *_model_lines(curve)])
+
+
+def _model_lines(curve: ScalingCurve) -> list[str]:
+    said = curve.models_sentence()
+    lines = [f"{said[0].upper()}{said[1:]}."] if said else []
+    if curve.fits is None:
+        return lines
+    fits = curve.fits
+    for name, one in sorted(fits.fits.items(), key=lambda item: fits.standing_order(item[0])):
+        values = ", ".join(f"{key} = {format_number(value)}" for key, value in one.parameters.items())
+        lines.append(f"{name}: {values}{fits.standing(name)}")
+        if one.peak and name not in fits.rejected:
+            lines.append(f"  {one.peak.words}")
+    return lines
+
+
+def _format_interval_cell(interval: Interval, written: Callable[[float], str]) -> str:
+    return f"{written(interval.estimate)} {interval.ends_text(written)}".rstrip()

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy.optimize import nnls
 
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import require_known
 
 
@@ -50,36 +50,36 @@ def _split(p: Floats, count: int) -> tuple[Floats, ...]:
     return tuple(np.moveaxis(whole, -1, 0)[..., None])
 
 
-def _gustafson(n: Floats, p: Floats) -> Floats:
+def _evaluate_gustafson(n: Floats, p: Floats) -> Floats:
     gamma, alpha = _split(p, 2)
     return gamma * (n - alpha * (n - 1))
 
 
-def _gustafson_jacobian(n: Floats, p: Floats) -> Floats:
+def _compute_gustafson_jacobian(n: Floats, p: Floats) -> Floats:
     gamma, alpha = _split(p, 2)
     return np.stack([n - alpha * (n - 1), -gamma * (n - 1)], axis=-1)
 
 
-def _gustafson_start(n: Floats, x: Floats) -> Floats:
+def _guess_gustafson_start(n: Floats, x: Floats) -> Floats:
     slope, intercept = np.polyfit(n, x, 1) if np.ptp(n) else (0.0, float(x.mean()))
     gamma = max(float(intercept + slope), 1e-9 * float(x.mean()))
     return np.array([gamma, np.clip(1 - slope / gamma, 0, 1)])
 
 
-def _usl(n: Floats, p: Floats) -> Floats:
+def _evaluate_usl(n: Floats, p: Floats) -> Floats:
     """The law; without beta Amdahl's, and without alpha the linear one."""
     gamma, alpha, beta = _split(p, 3)
     return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
 
 
-def _usl_jacobian(n: Floats, p: Floats) -> Floats:
+def _compute_usl_jacobian(n: Floats, p: Floats) -> Floats:
     gamma, alpha, beta = _split(p, 3)
     shared = 1 + alpha * (n - 1) + beta * n * (n - 1)
     bend = -gamma * n * (n - 1) / shared**2
     return np.stack([n / shared, bend, bend * n][: p.shape[-1]], axis=-1)
 
 
-def _usl_start(n: Floats, x: Floats) -> Floats:
+def _guess_usl_start(n: Floats, x: Floats) -> Floats:
     """Start from a linear fit: n/X is linear in (n-1) and n(n-1); weights X²/n correct for the transformed errors."""
     columns = np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
     weight = (x**2 / n)[:, None]
@@ -88,10 +88,16 @@ def _usl_start(n: Floats, x: Floats) -> Floats:
     return np.array([gamma, min(alpha * gamma, 1.0), beta * gamma])
 
 
-LINEAR: Final = Model("linear", ("gamma",), _usl, _usl_jacobian, lambda n, x: np.array([(n @ x) / (n @ n)]))
-AMDAHL: Final = Model("amdahl", ("gamma", "alpha"), _usl, _usl_jacobian, lambda n, x: _usl_start(n, x)[:2])
-GUSTAFSON: Final = Model("gustafson", ("gamma", "alpha"), _gustafson, _gustafson_jacobian, _gustafson_start)
-USL: Final = Model("usl", ("gamma", "alpha", "beta"), _usl, _usl_jacobian, _usl_start)
+LINEAR: Final = Model(
+    "linear", ("gamma",), _evaluate_usl, _compute_usl_jacobian, lambda n, x: np.array([(n @ x) / (n @ n)])
+)
+AMDAHL: Final = Model(
+    "amdahl", ("gamma", "alpha"), _evaluate_usl, _compute_usl_jacobian, lambda n, x: _guess_usl_start(n, x)[:2]
+)
+GUSTAFSON: Final = Model(
+    "gustafson", ("gamma", "alpha"), _evaluate_gustafson, _compute_gustafson_jacobian, _guess_gustafson_start
+)
+USL: Final = Model("usl", ("gamma", "alpha", "beta"), _evaluate_usl, _compute_usl_jacobian, _guess_usl_start)
 
 MODELS: Final[dict[str, Model]] = {model.name: model for model in (LINEAR, AMDAHL, GUSTAFSON, USL)}
 

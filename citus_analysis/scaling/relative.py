@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats import Interval, mean_interval, ratio_interval
@@ -45,7 +45,7 @@ class ScalePoint(Shown):
         return {**self.speedup.record("speedup"), **self.efficiency.record("efficiency"), **psi}
 
 
-def relative_scaling(
+def compute_relative_scaling(
     k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL
 ) -> tuple[ScalePoint, ...]:
     """Throughput, speedup, efficiency and psi of each size.
@@ -61,17 +61,17 @@ def relative_scaling(
         UnknownNameError: no run has the base size.
 
     Example:
-        >>> points = relative_scaling([1, 1, 1, 4, 4, 4], [99, 100, 101, 299, 300, 301])
+        >>> points = compute_relative_scaling([1, 1, 1, 4, 4, 4], [99, 100, 101, 299, 300, 301])
         >>> [(p.size, round(p.speedup.estimate, 2), round(p.efficiency.estimate, 2)) for p in points]
         [(1.0, 1.0, 1.0), (4.0, 3.0, 0.75)]
     """
-    groups = by_size(k, x)
+    groups = group_by_size(k, x)
     sizes = list(groups)
-    start = sizes[0] if base is None else _known(base, groups)
+    start = sizes[0] if base is None else _check_known_size(base, groups)
     points = []
     for i, size in enumerate(sizes):
-        gain = _ratio(groups, size, start, level)
-        step = _ratio(groups, size, sizes[i - 1], level).scaled(sizes[i - 1] / size) if i else None
+        gain = _estimate_size_ratio(groups, size, start, level)
+        step = _estimate_size_ratio(groups, size, sizes[i - 1], level).scaled(sizes[i - 1] / size) if i else None
         mean = mean_interval(groups[size], level, "log-t")
         share = gain.scaled(start / size)
         points.append(ScalePoint(size, mean, gain, share, step, tuple(groups[size].tolist())))
@@ -79,38 +79,38 @@ def relative_scaling(
 
 
 def speedup(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL) -> dict[float, Interval]:
-    """S(k) = X(k) / X(k0) per size; see :func:`relative_scaling`.
+    """S(k) = X(k) / X(k0) per size; see :func:`compute_relative_scaling`.
 
     Example:
         >>> round(speedup([1, 1, 2, 2], [10, 11, 20, 22])[2.0].estimate, 3)
         2.0
     """
-    return {point.size: point.speedup for point in relative_scaling(k, x, base, level=level)}
+    return {point.size: point.speedup for point in compute_relative_scaling(k, x, base, level=level)}
 
 
 def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL) -> dict[float, Interval]:
-    """E(k) = S(k) k0 / k per size; see :func:`relative_scaling`.
+    """E(k) = S(k) k0 / k per size; see :func:`compute_relative_scaling`.
 
     Example:
         >>> round(efficiency([1, 1, 2, 2], [10, 11, 15, 16.5])[2.0].estimate, 3)
         0.75
     """
-    return {point.size: point.efficiency for point in relative_scaling(k, x, base, level=level)}
+    return {point.size: point.efficiency for point in compute_relative_scaling(k, x, base, level=level)}
 
 
-def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = LEVEL) -> Interval:
+def estimate_psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = LEVEL) -> Interval:
     """The change of efficiency from size k1 to k2: E(k2) / E(k1).
 
     Example:
-        >>> round(psi([1, 1, 2, 2, 4, 4], [10, 11, 20, 22, 30, 33], 2, 4).estimate, 3)
+        >>> round(estimate_psi([1, 1, 2, 2, 4, 4], [10, 11, 20, 22, 30, 33], 2, 4).estimate, 3)
         0.75
     """
-    groups = by_size(k, x)
-    first, second = _known(k1, groups), _known(k2, groups)
-    return _ratio(groups, second, first, level).scaled(first / second)
+    groups = group_by_size(k, x)
+    first, second = _check_known_size(k1, groups), _check_known_size(k2, groups)
+    return _estimate_size_ratio(groups, second, first, level).scaled(first / second)
 
 
-def by_size(k: ArrayLike, x: ArrayLike) -> dict[float, Floats]:
+def group_by_size(k: ArrayLike, x: ArrayLike) -> dict[float, Floats]:
     """The throughputs per size, sizes ascending."""
     sizes, values = np.asarray(k, float), np.asarray(x, float)
     if sizes.ndim != 1 or sizes.shape != values.shape:
@@ -122,19 +122,21 @@ def by_size(k: ArrayLike, x: ArrayLike) -> dict[float, Floats]:
     return {float(size): values[sizes == size] for size in np.unique(sizes)}
 
 
-def _known(size: float, groups: Mapping[float, Floats]) -> float:
+def _check_known_size(size: float, groups: Mapping[float, Floats]) -> float:
     if float(size) not in groups:
         raise UnknownNameError("size", f"{size:g}", [f"{known:g}" for known in groups])
     return float(size)
 
 
-def _ratio(groups: Mapping[float, Floats], size: float, base: float, level: float) -> Interval:
+def _estimate_size_ratio(groups: Mapping[float, Floats], size: float, base: float, level: float) -> Interval:
     if size == base:
         return Interval(1.0, 1.0, 1.0, level, groups[size].size, "by definition")
     return ratio_interval(groups[size], groups[base], level, "t")
 
 
-def beside(points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base: float) -> tuple[ScalePoint, ...]:
+def replace_with_simultaneous_intervals(
+    points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base: float
+) -> tuple[ScalePoint, ...]:
     """Points whose speedup and efficiency have the intervals of comparisons.
 
     Args:

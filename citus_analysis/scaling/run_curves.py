@@ -6,25 +6,31 @@ from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.core.frames import Frame, TableSource, return_callers_frame_kind
 from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability
-from citus_analysis.runs.comparable import pooled
-from citus_analysis.runs.known_facts import refuse_unknown
+from citus_analysis.runs.selection import find_pooled_columns
+from citus_analysis.runs.set_ups import refuse_unknown
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
-from citus_analysis.scaling.relative import ScalePoint, beside, relative_scaling
-from citus_analysis.stats._validate import unique
-from citus_analysis.stats.compare.questions import Question, compare_levels, of_one_experiment
-from citus_analysis.stats.compare.run_tables import split_selection
-from citus_analysis.stats.compare.verdicts import Comparison
-from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, values_of, with_values
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.scaling.relative import ScalePoint, compute_relative_scaling, replace_with_simultaneous_intervals
+from citus_analysis.stats._validate import list_unique_warnings
+from citus_analysis.stats.run_comparisons import ComparisonQuestion, compare_levels, of_one_experiment, split_selection
+from citus_analysis.stats.run_means import (
+    check_columns,
+    filter_runs_by_values,
+    get_metric_values,
+    iterate_strata,
+    read_runs_with_metric,
+    select_measured_runs,
+)
+from citus_analysis.stats.verdicts import Comparison
+from citus_analysis.texts.words import pluralize
 
 
-@in_callers_kind
+@return_callers_frame_kind
 def scale_runs(
     source: TableSource | Frame,
     x: str = "workers",
@@ -71,64 +77,66 @@ def scale_runs(
         >>> curve.sentence()[:70]
         'throughput grows from 1 to 2 workers: faster, factor 1.901 [1.787, 2.0'
     """
-    frame = runs_of(source, metric)
+    frame = read_runs_with_metric(source, metric)
     check_columns(frame, (x, *(within or ()), *pool))
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
-    usable_runs, notes = measured_runs(frame, metric, allow, only)
+    usable_runs, notes = select_measured_runs(frame, metric, allow, only)
     refuse_unknown(usable_runs, x, "x")
-    measured, unknown = _with_sizes(measured_runs(frame, metric, allow)[0], x, metric)
+    measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, allow)[0], x, metric)
     held = comparability(measured, x, pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
-    measured = with_values(measured, chosen)
+    measured = filter_runs_by_values(measured, chosen)
     measured, apart = (measured, []) if "experiment" in pool else of_one_experiment(measured, strata, x)
     if base is not None and not (measured[x] == base).any():
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
-    question = Question(metric, x, base, strata, tuple(pool), margin, level)
+    question = ComparisonQuestion(metric, x, base, strata, tuple(pool), margin, level)
     compared = compare_levels(measured, question)
     parts = [
         (part, tuple(one for one in compared if one.stratum == stratum))
-        for stratum, part in strata_of(with_values(measured, shown), strata)
+        for stratum, part in iterate_strata(filter_runs_by_values(measured, shown), strata)
     ]
-    curves = tuple(_curve(part, own, question, base, models, resamples) for part, own in parts if own)
+    curves = tuple(_build_curve(part, own, question, base, models, resamples) for part, own in parts if own)
     also = [f"{column} differs along with {x}: the curve is over both" for column in along]
     if left_out := len(parts) - len(curves):
         what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
-        also.append(f"{counted(left_out, 'configuration')} left out: {what}")
+        also.append(f"{pluralize(left_out, 'configuration')} left out: {what}")
     return ScalingStudy(x, metric, curves, (*notes, *also, *unknown, *apart))
 
 
-def _with_sizes(runs: pl.DataFrame, x: str, metric: str) -> tuple[pl.DataFrame, list[str]]:
+def _select_sized_runs(runs: pl.DataFrame, x: str, metric: str) -> tuple[pl.DataFrame, list[str]]:
     """The runs with a size and a throughput above 0, and a note on the others."""
     measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():
         raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
     left_out = runs.height - measured.height
-    note = f"{counted(left_out, 'run')} left out: {x} or {metric} is unknown or 0"
+    note = f"{pluralize(left_out, 'run')} left out: {x} or {metric} is unknown or 0"
     return measured, [note] if left_out else []
 
 
-def _curve(
+def _build_curve(
     part: pl.DataFrame,
     compared: tuple[Comparison, ...],
-    question: Question,
+    question: ComparisonQuestion,
     base: float | None,
     models: Sequence[str],
     resamples: int,
 ) -> ScalingCurve:
     """The curve of the runs of one stratum."""
     x, level, stratum = question.by, question.level, compared[0].stratum
-    sizes, values = values_of(part, x), values_of(part, question.metric)
-    points = relative_scaling(sizes, values, base, level=level)
-    points = beside(points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b))
+    sizes, values = get_metric_values(part, x), get_metric_values(part, question.metric)
+    points = compute_relative_scaling(sizes, values, base, level=level)
+    points = replace_with_simultaneous_intervals(
+        points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b)
+    )
     possible = [name for name in models if len(MODELS[name].parameters) <= len(points)]
     fits = fit(sizes, values, possible, level=level, resamples=resamples) if possible else None
-    notes = [f"{x} {p.size:g}: {note}" for p in points for note in _point_notes(part, x, p, stratum)]
+    notes = [f"{x} {p.size:g}: {note}" for p in points for note in _write_point_notes(part, x, p, stratum)]
     too_few = tuple(name for name in models if name not in possible)
-    return ScalingCurve(x, stratum, points, fits, compared, unique(notes), part, too_few)
+    return ScalingCurve(x, stratum, points, fits, compared, list_unique_warnings(notes), part, too_few)
 
 
-def _point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
+def _write_point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
     runs = part.filter(pl.col(x) == point.size)
-    return [f"pools several values of {words}" for words in pooled(runs, {x, *stratum})]
+    return [f"pools several values of {words}" for words in find_pooled_columns(runs, {x, *stratum})]

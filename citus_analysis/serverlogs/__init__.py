@@ -8,11 +8,6 @@
 - `summarise_lock_waits`, `errors_over_time`, `connection_times`, `summarise_sessions`: tables of the other records.
 """
 
-from citus_analysis.public_names import public
-from citus_analysis.serverlogs.log_runs import with_log_runs
-from citus_analysis.serverlogs.profile_comparison import compare_servers
-from citus_analysis.serverlogs.server_profile import server_profile
+import lazy_loader
 
-__all__ = ["compare_servers", "server_profile", "with_log_runs"]
-
-__dir__, __getattr__ = public(__name__, __all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

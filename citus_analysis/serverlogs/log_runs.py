@@ -14,8 +14,8 @@ import polars as pl
 
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.schema import TABLES
-from citus_analysis.serverlogs.log_window import LogWindow
-from citus_analysis.serverlogs.statement_tables import INTERVALS
+from citus_analysis.serverlogs.statements import INTERVALS
+from citus_analysis.serverlogs.windows import LogWindow
 from citus_analysis.units import US_PER_S
 
 #: Tables whose rows belong to a window, and the column of their time. A statement belongs to the window of its end.
@@ -25,7 +25,7 @@ _OWN: Final = ("runs", "match_quality")
 _WHOLE: Final = "whole log"
 
 
-class _Tables(Protocol):
+class _WindowTables(Protocol):
     """The part of a dataset's interface that windows need."""
 
     @property
@@ -39,7 +39,7 @@ class _Tables(Protocol):
         """A table as a lazy frame."""
 
 
-T = TypeVar("T", bound=_Tables)
+T = TypeVar("T", bound=_WindowTables)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LogRuns:
         window_s: length of a window in seconds; 0: one window.
     """
 
-    dataset: _Tables
+    dataset: _WindowTables
     runs: pl.DataFrame
     window_s: int
 
@@ -139,16 +139,16 @@ def with_log_runs(dataset: T, since: str = "", until: str = "", window_s: int = 
             f"windows of {window_s} s", way_out=f"pass 0 or one of {', '.join(str(one) for one in INTERVALS)}"
         )
     asked = window_s or window.since or window.until
-    if not asked and (_any(dataset, "runs") or not _any(dataset, "statements")):
+    if not asked and (_has_rows(dataset, "runs") or not _has_rows(dataset, "statements")):
         return dataset
-    return LogRuns(dataset, _runs(dataset, window, window_s), window_s)
+    return LogRuns(dataset, _build_log_runs(dataset, window, window_s), window_s)
 
 
-def _any(dataset: _Tables, table: str) -> bool:
+def _has_rows(dataset: _WindowTables, table: str) -> bool:
     return not dataset.scan(table).limit(1).collect().is_empty()
 
 
-def _runs(dataset: _Tables, window: LogWindow, window_s: int) -> pl.DataFrame:
+def _build_log_runs(dataset: _WindowTables, window: LogWindow, window_s: int) -> pl.DataFrame:
     received = dataset.scan("statements").filter(window.within("end_time") & pl.col("executed").is_not_null())
     begin = pl.col("end_time").dt.truncate(INTERVALS[window_s]) if window_s else pl.lit(None, pl.Datetime("us", "UTC"))
     counts = (
@@ -164,7 +164,7 @@ def _runs(dataset: _Tables, window: LogWindow, window_s: int) -> pl.DataFrame:
             way_out="log durations and statements of some sessions, or choose another window",
         )
     length = pl.duration(seconds=window_s)
-    placed = counts.join(_workers(dataset), on="resource", how="left").with_columns(
+    placed = counts.join(_count_workers(dataset), on="resource", how="left").with_columns(
         start_time=pl.coalesce("begin", "first"),
         end_time=pl.when(pl.col("begin").is_null()).then("last").otherwise(pl.col("begin") + length),
         name=pl.coalesce(pl.col("begin").dt.strftime("%Y-%m-%dT%H:%M:%S"), pl.lit(_name(window))),
@@ -191,7 +191,7 @@ def _name(window: LogWindow) -> str:
     return f"{at(window.since)}..{at(window.until)}" if window.since or window.until else _WHOLE
 
 
-def _workers(dataset: _Tables) -> pl.DataFrame:
+def _count_workers(dataset: _WindowTables) -> pl.DataFrame:
     """Workers per resource: from the cluster's catalogue, else the nodes other than 0 that logged statements."""
     resource = pl.col("resource").cast(pl.String)
     workers, logged = pl.col("groupid") != 0, pl.col("node").cast(pl.String) != "0"

@@ -18,21 +18,33 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
-from citus_analysis.core.threads import in_order
+from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
+from citus_analysis.core.parallel import map_in_order
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.match.failures import link_failures, link_unreported
-from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
-from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
-from citus_analysis.spans.match.quality import clock_offsets, count_matches, match_quality
-from citus_analysis.spans.model.identifiers import Identifiers
-from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
-from citus_analysis.spans.model.statements import statement_profile
-from citus_analysis.spans.model.tree import owners_of_children, span_tree
-from citus_analysis.spans.read.freed_memory import give_back
-from citus_analysis.spans.read.ordered_arrays import Flags, pick
-from citus_analysis.spans.read.sessions import Sessions, are_distributed, read_sessions
-from citus_analysis.spans.read.streamed import Pass, Piece
+from citus_analysis.spans.executions import (
+    Pass,
+    SessionPiece,
+    Sessions,
+    give_back,
+    is_distributed_cluster,
+    read_sessions,
+)
+from citus_analysis.spans.identifiers import Identifiers
+from citus_analysis.spans.matching import (
+    Clocks,
+    PairVerdicts,
+    build_matching,
+    count_matches,
+    judge,
+    link_failures,
+    link_unreported,
+    match_quality,
+    tabulate_clock_offsets,
+)
+from citus_analysis.spans.ordered_arrays import Flags, pick
+from citus_analysis.spans.pairing import Claims, Ordered, Rest, pair_by_order
+from citus_analysis.spans.statements import build_statement_profile
+from citus_analysis.spans.tree import LinkFrames, PieceLinks, build_span_tree, find_child_owners
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _OF_ITERATION: Final = ("resource", "run_id", "iteration")
@@ -62,7 +74,7 @@ class Traces(Shown):
         statements: table `statements`, one row per statement execution seen by a parent.
         spans: table `spans`, the tree of every statement.
         match_quality: table `match_quality`, one row per pair of nodes.
-        clock_offsets: table `clock_offsets`, one row per pair of nodes.
+        clock_offsets: table `tabulate_clock_offsets`, one row per pair of nodes.
     """
 
     statements: pl.DataFrame = field(default_factory=TABLES["statements"].empty)
@@ -71,7 +83,7 @@ class Traces(Shown):
     clock_offsets: pl.DataFrame = field(default_factory=TABLES["clock_offsets"].empty)
 
 
-@in_callers_kind
+@return_callers_frame_kind
 def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """Build the traces of all statements in server logs.
 
@@ -84,18 +96,18 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
         nodes: rows of table `nodes` of these resources: nodeid (for gpids), host and port (for tasks).
 
     Returns:
-        Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
+        Frames of the tables `statements`, `spans`, `match_quality` and `tabulate_clock_offsets`, sorted by time.
     """
-    iterations = _iterations(_conformed("log_events", log_events), _conformed("nodes", nodes))
+    iterations = _trace_iterations(_conform_columns("log_events", log_events), _conform_columns("nodes", nodes))
     parts = [part for iteration in iterations for part in iteration]
     return Traces(
         **{name: pl.concat([TABLES[name].empty(), *(getattr(part, name) for part in parts)]) for name in _TABLES}
     )
 
 
-def _conformed(name: str, frame: Frame) -> pl.DataFrame:
+def _conform_columns(name: str, frame: Frame) -> pl.DataFrame:
     """The columns of a table in a frame of any kind, with the table's types (other kinds have no enumerations)."""
-    given = as_polars(frame)
+    given = convert_to_polars(frame)
     return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))
 
 
@@ -110,11 +122,11 @@ def trace_iteration(
 
     Args:
         groups: functions that return rows of table `log_events`, at least one. Sessions that work for one another must
-            be in one group (:func:`~citus_analysis.spans.read.groups.group_sessions`).
+            be in one group (:func:`~citus_analysis.spans.executions.group_sessions`).
         nodes: rows of table `nodes` of the resource.
         keep: lays the sessions of a group aside until they are processed again; None: they stay in memory.
         distributed: whether the servers form a cluster
-            (:func:`~citus_analysis.spans.read.sessions.are_distributed`, given the records of all groups).
+            (:func:`~citus_analysis.spans.executions.is_distributed_cluster`, given the records of all groups).
         jobs: most groups that are processed at the same time.
 
     Returns:
@@ -128,7 +140,7 @@ def trace_iteration(
     """
     at_once = min(len(groups), jobs)
     read_group = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
-    read = list(in_order(iter(groups), read_group, at_once, "facts"))
+    read = list(map_in_order(iter(groups), read_group, at_once, "facts"))
     claims, sources, coverages, again = (list(facts) for facts in zip(*read, strict=True))
     kept = deque(again)
     del read, again
@@ -143,18 +155,18 @@ def trace_iteration(
         return bring()[1].rest(exact)
 
     verdicts, clocks = judge(
-        claims, coverage, lambda exact: in_order(zip(kept, exact, strict=True), rest, at_once, "rest")
+        claims, coverage, lambda exact: map_in_order(zip(kept, exact, strict=True), rest, at_once, "rest")
     )
     # Each group alone in a list, so that the function that processes it can release it.
     each = (([kept.popleft()], verdict) for verdict in verdicts)
     counts = []
-    trace_group = partial(_traced, clocks=clocks, nodes=nodes, distributed=distributed)
-    for traces, counted in in_order(each, trace_group, at_once, "traces"):
+    trace_group = partial(_trace_group, clocks=clocks, nodes=nodes, distributed=distributed)
+    for traces, counted in map_in_order(each, trace_group, at_once, "traces"):
         counts.append(counted)
         yield traces
-    identity = _first_identity(sources)
+    identity = _get_first_identity(sources)
     quality = match_quality(counts, clocks, identity, coverage)
-    yield Traces(match_quality=quality, clock_offsets=clock_offsets(clocks, identity))
+    yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, identity))
 
 
 def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
@@ -169,23 +181,23 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         node, resource, run) are categories, which are stored as the texts of the tables.
     """
     known = records.failed()
-    identity, identifiers = _identity(known.sources), Identifiers(known.sources)
-    links, clocks, counts = _linked(records, known, identifiers, jobs)
-    of_first = _first_identity([known.sources])
+    identity, identifiers = _make_identity_frame(known.sources), Identifiers(known.sources)
+    links, clocks, counts = _link_pieces(records, known, identifiers, jobs)
+    of_first = _get_first_identity([known.sources])
     quality = match_quality(counts, clocks, of_first, known.coverage)
     del known
 
-    def traced(one: tuple[Piece, LinkFrames]) -> Traces:
+    def traced(one: tuple[SessionPiece, LinkFrames]) -> Traces:
         piece, (own, of_children, linked) = one
         sessions = records.sessions(piece)
-        statements = statement_profile(sessions, own, linked, identifiers, distributed=records.distributed)
-        spans = span_tree(sessions, statements, own, linked, identifiers, of_children)
+        statements = build_statement_profile(sessions, own, linked, identifiers, distributed=records.distributed)
+        spans = build_span_tree(sessions, statements, own, linked, identifiers, of_children)
         del sessions
-        statements = _identified("statements", statements, identity)
-        return Traces(statements=statements, spans=_identified("spans", spans, identity))
+        statements = _identify_sources("statements", statements, identity)
+        return Traces(statements=statements, spans=_identify_sources("spans", spans, identity))
 
-    yield from in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
-    yield Traces(match_quality=quality, clock_offsets=clock_offsets(clocks, of_first))
+    yield from map_in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
+    yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, of_first))
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
@@ -193,7 +205,7 @@ _OF_PAIRING: Final = ("anchored", "session", "is_child", "failed", "stream_shard
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
-def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]:
+def _release_memory_after_each(results: Iterator[Result], *, several: bool) -> Iterator[Result]:
     """The results; if there are several, freed memory is returned to the system after each."""
     for result in results:
         if several:
@@ -201,7 +213,7 @@ def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]
         yield result
 
 
-def _linked(
+def _link_pieces(
     records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
 ) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
     """The links of all pieces, the clocks, and the results of :func:`count_matches`."""
@@ -215,18 +227,20 @@ def _linked(
             held[number] = found
         return found
 
-    def match(group: tuple[int, Verdict]) -> tuple[LinkFrames, pl.DataFrame]:
+    def match(group: tuple[int, PairVerdicts]) -> tuple[LinkFrames, pl.DataFrame]:
         number, verdict = group
-        matching = matched(ordered(number, again=False), verdict, clocks)
+        matching = build_matching(ordered(number, again=False), verdict, clocks)
         failing = failures if number == numbers[-1] else failures.clear()
-        owners = owners_of_children(matching, known.executions, failing, identifiers)
+        owners = find_child_owners(matching, known.executions, failing, identifiers)
         pairs = matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS)
         return (pairs, owners, pl.concat([failing, link_unreported(matching)])), count_matches(records.nodes, matching)
 
     def claim(number: int) -> Claims:
         return ordered(number, again=True).claims(known)
 
-    claimed = _given_back(in_order(iter(numbers), claim, at_once, "claims"), several=len(numbers) > 1)
+    claimed = _release_memory_after_each(
+        map_in_order(iter(numbers), claim, at_once, "claims"), several=len(numbers) > 1
+    )
     verdicts, clocks = judge(
         list(claimed),
         known.coverage,
@@ -234,8 +248,8 @@ def _linked(
     )
     failures, counts = link_failures(known, clocks), []
     links = PieceLinks(records.pieces, records.keep if len(numbers) > 1 else None)
-    matches = in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
-    for frames, counted in _given_back(matches, several=len(numbers) > 1):
+    matches = map_in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
+    for frames, counted in _release_memory_after_each(matches, several=len(numbers) > 1):
         links.add(frames)
         counts.append(counted)
     return links, clocks, counts
@@ -254,40 +268,40 @@ def _read(
     return *facts, lambda: (again := bring(), pair_by_order(again))
 
 
-def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
+def _get_first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
     """What identifies all log files of the iteration, as stated for the first file of the first node."""
     files = pl.concat(parts).sort("node", "first_time", "source_id").select(_OF_ITERATION)
     return files.row(0, named=True) if files.height else dict.fromkeys(_OF_ITERATION)
 
 
-def _traced(
-    group: tuple[list[_Again], Verdict], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
+def _trace_group(
+    group: tuple[list[_Again], PairVerdicts], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
 ) -> tuple[Traces, pl.DataFrame]:
     """Statements and spans of a group, sorted by time, and `count_matches`."""
     held, verdict = group
     sessions, ordered = held.pop()()
-    matching = matched(ordered, verdict, clocks)
+    matching = build_matching(ordered, verdict, clocks)
     linked = pl.concat([link_failures(sessions, clocks), link_unreported(matching)])
-    identity, identifiers = _identity(sessions.sources), Identifiers(sessions.sources)
-    statements = statement_profile(sessions, matching.pairs, linked, identifiers, distributed=distributed)
-    spans = span_tree(sessions, statements, matching.pairs, linked, identifiers)
+    identity, identifiers = _make_identity_frame(sessions.sources), Identifiers(sessions.sources)
+    statements = build_statement_profile(sessions, matching.pairs, linked, identifiers, distributed=distributed)
+    spans = build_span_tree(sessions, statements, matching.pairs, linked, identifiers)
     counts = count_matches(nodes, matching)
     # Released before the spans are sorted, which takes as much memory again.
     del sessions, ordered, matching, linked
-    statements = _conform("statements", statements, identity)
-    return Traces(statements=statements, spans=_conform("spans", spans, identity)), counts
+    statements = _conform_traces("statements", statements, identity)
+    return Traces(statements=statements, spans=_conform_traces("spans", spans, identity)), counts
 
 
-def _conform(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
+def _conform_traces(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
     """Sort by time, name the sources again and bring the frame to its table."""
-    return TABLES[name].conform(_identified(name, frame, identity))
+    return TABLES[name].conform(_identify_sources(name, frame, identity))
 
 
-def _identified(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_conform`, with the texts that identify sources as categories, so that they are not copied per row."""
+def _identify_sources(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
+    """As :func:`_conform_traces`, with the texts that identify sources as categories, so that they are not copied per row."""
     # Computing the order first and gathering contiguous columns takes a third of the time of sorting the frame,
     # because numpy makes use of rows that are nearly in order.
-    ordered = pick(frame.rechunk(), np.lexsort([_keys(frame[key]) for key in _ORDER]))
+    ordered = pick(frame.rechunk(), np.lexsort([_make_sort_keys(frame[key]) for key in _ORDER]))
     columns = {column.name: column for column in (*ordered, *pick(identity, ordered["source"].to_numpy()))}
     typed = ((columns[key], dtype) for key, dtype in TABLES[name].polars_schema().items())
     return pl.DataFrame(
@@ -295,7 +309,7 @@ def _identified(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.Da
     )
 
 
-def _identity(sources: pl.DataFrame) -> pl.DataFrame:
+def _make_identity_frame(sources: pl.DataFrame) -> pl.DataFrame:
     """The columns that identify the rows of each source, texts as categories."""
     columns = (sources[name] for name in _IDENTITY)
     return pl.DataFrame([column.cast(pl.Categorical) if column.dtype == pl.String else column for column in columns])
@@ -305,13 +319,13 @@ def _identity(sources: pl.DataFrame) -> pl.DataFrame:
 _ORDER: Final = ("byte_offset", "source", "start_time")
 
 
-def _keys(values: pl.Series) -> NDArray[np.int64]:
+def _make_sort_keys(values: pl.Series) -> NDArray[np.int64]:
     """Integers or times to sort by; nulls come last."""
     numbers = values.cast(pl.Int64)
     return (numbers.fill_null(np.iinfo(np.int64).max) if numbers.null_count() else numbers).to_numpy()
 
 
-def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:
+def _trace_iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:
     """The traces of each iteration of each resource."""
     # Records of one iteration are mostly adjacent, so few rows are left to hash.
     key = pl.col("resource", "iteration")
@@ -320,7 +334,7 @@ def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Itera
     for (resource,), own in keys.group_by("resource", maintain_order=True):
         of_resource = pl.col("resource").eq_missing(pl.lit(resource, pl.String))
         own_nodes = nodes.filter(of_resource)
-        distributed = are_distributed(log_events.lazy().filter(of_resource), own_nodes)
+        distributed = is_distributed_cluster(log_events.lazy().filter(of_resource), own_nodes)
         for iteration in own["iteration"]:
             chosen = of_resource & pl.col("iteration").eq_missing(pl.lit(iteration))
             events = log_events if keys.height == 1 else log_events.filter(chosen)

@@ -8,15 +8,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.words import pluralize
 
 #: Seed of a random result; results with the same seed and data are equal.
 Seed: TypeAlias = int | np.random.Generator
 
 
-def as_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Floats:
+def validate_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Floats:
     """One-dimensional float array of at least `least` finite values.
 
     Raises:
@@ -28,9 +28,9 @@ def as_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Fl
         raise UsageError(f"{what} has {array.ndim} dimensions", way_out="pass a one-dimensional array")
     wrong = int(array.size - np.isfinite(array).sum())
     if wrong:
-        raise UsageError(f"{what} has {counted(wrong, 'missing or infinite value')}", way_out="remove them first")
+        raise UsageError(f"{what} has {pluralize(wrong, 'missing or infinite value')}", way_out="remove them first")
     if array.size < least:
-        raise InsufficientDataError(f"{what} has {counted(array.size, 'value')}; at least {least} are needed")
+        raise InsufficientDataError(f"{what} has {pluralize(array.size, 'value')}; at least {least} are needed")
     return array
 
 
@@ -48,11 +48,11 @@ def check_percentile(q: float) -> float:
     return q / 100
 
 
-def generator(seed: Seed) -> np.random.Generator:
+def make_generator(seed: Seed) -> np.random.Generator:
     """A new generator for an integer, or the caller's generator."""
     return np.random.default_rng(seed)
 
 
-def unique(warnings: Iterable[str]) -> tuple[str, ...]:
+def list_unique_warnings(warnings: Iterable[str]) -> tuple[str, ...]:
     """The warnings in order, each once."""
     return tuple(dict.fromkeys(warnings))

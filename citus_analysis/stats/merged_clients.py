@@ -21,12 +21,12 @@ from typing import Final, Literal
 import polars as pl
 import polars.selectors as cs
 
-from citus_analysis.core.frames import Frame, as_polars
-from citus_analysis.formats.api.registry import summary_measures
+from citus_analysis.core.frames import Frame, convert_to_polars
+from citus_analysis.formats.parsing.registry import collect_summary_measures
 from citus_analysis.operations import SAMPLED_PERCENTILES, is_of_workload
-from citus_analysis.runs.run_status import with_status
+from citus_analysis.runs.status import add_run_status
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.estimate.histograms import histogram_percentiles, overlapping_buckets
+from citus_analysis.stats.percentiles import compute_histogram_percentiles, find_overlapping_buckets
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
@@ -71,12 +71,12 @@ def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
     Returns:
         The `by` columns and the columns of the frame that have a rule, in the frame's order.
     """
-    table = as_polars(frame)
+    table = convert_to_polars(frame)
     ruled = [name for name in table.columns if name in MERGE_RULES and name not in by]
-    return table.group_by(by, maintain_order=True).agg(_merged(name) for name in ruled)
+    return table.group_by(by, maintain_order=True).agg(_make_merged_expr(name) for name in ruled)
 
 
-def _merged(name: str) -> pl.Expr:
+def _make_merged_expr(name: str) -> pl.Expr:
     column, weight = pl.col(name), pl.col("operations")
     known, texts = column.is_not_null() & (weight > 0), column.drop_nulls().unique().sort()
     of_one = pl.when(pl.len() == 1).then(column.first())
@@ -94,7 +94,7 @@ def _merged(name: str) -> pl.Expr:
     return by_rule[MERGE_RULES[name]].alias(name)
 
 
-def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.DataFrame:
+def merge_standard_errors(clients: pl.DataFrame, errors: Sequence[str]) -> pl.DataFrame:
     """Clients with one row for each load generator whose standard error was kept in a file of its own.
 
     What the standard output lacks, such as the times of status lines, comes from the standard error.
@@ -109,7 +109,7 @@ def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.Data
         >>> error = {**facts, "source_id": "b", "threads": None, "completed": None, "rate_limited": False}
         >>> times = [{"start_time": None}, {"start_time": 7}]
         >>> rows = pl.DataFrame([one | time for one, time in zip([output, error], times)])
-        >>> with_standard_error(rows, ["b"]).select("source_id", "threads", "completed", "start_time").rows()
+        >>> merge_standard_errors(rows, ["b"]).select("source_id", "threads", "completed", "start_time").rows()
         [('a', 4, True, 7)]
     """
     of_errors = pl.col("source_id").is_in(list(errors))
@@ -132,7 +132,7 @@ def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.Data
 def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:
     """The table `runs`: one row per run, its load generators merged, with a status and the reason for it.
 
-    The status is that of :func:`citus_analysis.runs.run_status.with_status`. The measured window is the time in which
+    The status is that of :func:`citus_analysis.runs.status.add_run_status`. The measured window is the time in which
     all main clients ran: from the latest first status line to the earliest last one.
 
     Args:
@@ -147,10 +147,10 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         are sums over the options of all load generators, or the identity's values if a client does not state them. A
         missing workload is replaced by the script that pgbench ran, a missing phase by `run` if there is a script.
     """
-    known = _with_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
+    known = _add_merged_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
     started = known.with_columns(
-        threads=_as_started("threads", "identity_threads"),
-        operations=_as_started("operations_planned", "identity_operations"),
+        threads=_make_started_sum_expr("threads", "identity_threads"),
+        operations=_make_started_sum_expr("operations_planned", "identity_operations"),
         workload=pl.coalesce("workload", "script"),
         phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
         rate_limited=pl.col("rate_limited").fill_null(value=False),
@@ -160,10 +160,10 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0),
     )
     columns = cs.by_name(*TABLES["runs"].names(), require_all=False)
-    return TABLES["runs"].conform(with_status(started).select(columns))
+    return TABLES["runs"].conform(add_run_status(started).select(columns))
 
 
-def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
+def _add_merged_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
     """Runs with the merged values of their main clients; rows for which no client was launched are left out."""
     main = clients.filter(pl.col("role") == "main")
     counts = main.group_by(_RUN).agg(
@@ -191,7 +191,7 @@ def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataF
     )
 
 
-def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
+def _make_started_sum_expr(of_clients: str, of_identity: str) -> pl.Expr:
     """The sum over the clients, or the identity's value if a client is missing or does not state the value."""
     whole = pl.col("main_clients") >= pl.col("drivers")
     return pl.coalesce(pl.when(whole).then(pl.col(of_clients)), pl.col(of_identity), pl.col(of_clients))
@@ -209,8 +209,8 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
         client_metrics: the table with its identity columns; rows without a run_id are ignored.
         client_histogram: as `client_metrics`.
     """
-    per_client = _latencies_per_client(client_metrics.filter(pl.col("run_id").is_not_null()))
-    from_histogram = _histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
+    per_client = _compute_client_latencies(client_metrics.filter(pl.col("run_id").is_not_null()))
+    from_histogram = _compute_histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
     reported = pl.any_horizontal(pl.col(name).is_not_null() for name in _QUANTILES)
     recorded = pl.col("p50_us_histogram").is_not_null()
     added = pl.any_horizontal(pl.col(name).is_null() & pl.col(f"{name}_histogram").is_not_null() for name in _QUANTILES)
@@ -222,7 +222,7 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     }
     table = (
         merge_clients(per_client, _OPERATION)
-        .join(_sampled(client_metrics), on=_OPERATION, how="left", nulls_equal=True)
+        .join(_select_sampled_operations(client_metrics), on=_OPERATION, how="left", nulls_equal=True)
         .with_columns(pl.col("sampled").fill_null(value=False))
         .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
         .with_columns(
@@ -235,15 +235,15 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     return TABLES["operation_latencies"].conform(table.select(columns).sort("resource", "run_id", "role", "operation"))
 
 
-def _sampled(metrics: pl.DataFrame) -> pl.DataFrame:
+def _select_sampled_operations(metrics: pl.DataFrame) -> pl.DataFrame:
     """Operations whose percentiles are those of a sample of the calls."""
     with_samples = metrics.filter(pl.col("metric") == SAMPLED_PERCENTILES)
     return with_samples.select(_OPERATION).unique().with_columns(sampled=pl.lit(value=True))
 
 
-def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
+def _compute_client_latencies(metrics: pl.DataFrame) -> pl.DataFrame:
     """One row per client and section; values are null if nothing was measured, because tools then print sentinels."""
-    measures = summary_measures()
+    measures = collect_summary_measures()
     fields = [name for name in TABLES["operation_latencies"].names() if name in MERGE_RULES]
     # A latency in a unit that is not known is not known.
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=None)
@@ -260,7 +260,7 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.DataFrame:
+def _compute_histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.DataFrame:
     """Quantiles of the operations for which every client recorded a histogram with the same edges."""
     lacking = (
         per_client.filter(pl.col("operations") > 0)
@@ -268,8 +268,8 @@ def _histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.
         .select(_OPERATION)
     )
     usable = buckets.join(lacking, on=_OPERATION, how="anti", nulls_equal=True)
-    usable = usable.join(overlapping_buckets(usable, _OPERATION), on=_OPERATION, how="anti", nulls_equal=True)
-    long = histogram_percentiles(usable, list(_QUANTILES.values()), _OPERATION)
+    usable = usable.join(find_overlapping_buckets(usable, _OPERATION), on=_OPERATION, how="anti", nulls_equal=True)
+    long = compute_histogram_percentiles(usable, list(_QUANTILES.values()), _OPERATION)
     return long.group_by(_OPERATION, maintain_order=True).agg(
         pl.col("value_us").filter(pl.col("quantile") == quantile).first().alias(name)
         for name, quantile in _QUANTILES.items()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.numbers import format_number
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Interval(Shown):
         """The interval of a multiple."""
         return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
-    def ends_text(self, written: Callable[[float], str] = readable) -> str:
+    def ends_text(self, written: Callable[[float], str] = format_number) -> str:
         """Both ends in brackets; empty if there is no interval."""
         return f"[{written(self.low)}, {written(self.high)}]" if self.exists else ""
 
@@ -85,6 +85,6 @@ class Interval(Shown):
 
     def __str__(self) -> str:
         if not self.exists:
-            return f"{readable(self.estimate)} (no interval, n = {self.n})"
+            return f"{format_number(self.estimate)} (no interval, n = {self.n})"
         basis = f"{self.level * 100:g} %, {self.method}, n = {self.n}"
-        return f"{readable(self.estimate)} {self.ends_text()} ({basis})"
+        return f"{format_number(self.estimate)} {self.ends_text()} ({basis})"

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.array_types import Floats
-from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
+from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, return_callers_frame_kind
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
-from citus_analysis.runs.run_status import allowed_statuses, used_notes
-from citus_analysis.runs.setups import described, setting_text
-from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
+from citus_analysis.runs.set_ups import CONFIGURATION, add_setup_descriptions, format_setup_value, format_stratum
+from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.schema import STATUSES
+from citus_analysis.stats.intervals import MeanMethod, choose_mean_method, mean_interval
+from citus_analysis.texts.numbers import format_number
+from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.words import make_printable, pluralize
 from citus_analysis.units import better_direction
 
 
-def known_direction(metric: str) -> bool:
+def require_metric_direction(metric: str) -> bool:
     """Whether higher values of a metric are better, where a verdict needs to know.
 
     Raises:
         UsageError: the name of the metric does not say.
 
     Example:
-        >>> known_direction("throughput_ops_s"), known_direction("p99_us")
+        >>> require_metric_direction("throughput_ops_s"), require_metric_direction("p99_us")
         (True, False)
     """
     if (direction := better_direction(metric)) is None:
@@ -34,8 +39,8 @@ def known_direction(metric: str) -> bool:
     return direction == "higher"
 
 
-@in_callers_kind
-def runs_with_metric(
+@return_callers_frame_kind
+def select_runs_with_metric(
     source: TableSource | Frame,
     metric: str,
     allow: str | Collection[str] = (),
@@ -52,30 +57,30 @@ def runs_with_metric(
         UsageError: another status cannot be allowed.
         InsufficientDataError: no run is left.
     """
-    return measured_runs(runs_of(source, metric), metric, allow, only)
+    return select_measured_runs(read_runs_with_metric(source, metric), metric, allow, only)
 
 
-def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
+def read_runs_with_metric(source: TableSource | Frame, metric: str) -> pl.DataFrame:
     """All runs with their set-up (:func:`citus_analysis.runs.described`), and with the metric.
 
     Raises:
         UnknownNameError: there is no such metric.
     """
     if isinstance(source, TableSource):
-        frame = described(_joined(source, metric), as_polars(source.table("settings")))
+        frame = add_setup_descriptions(_join_client_metric(source, metric), convert_to_polars(source.table("settings")))
     else:
-        frame = described(as_polars(source))
+        frame = add_setup_descriptions(convert_to_polars(source))
     if metric not in frame.columns or not frame.schema[metric].is_numeric():
         raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
     return frame
 
 
-def measured_runs(
+def select_measured_runs(
     runs: pl.DataFrame, metric: str, allow: str | Collection[str], only: Mapping[str, object] | None = None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The runs that are ok or allowed, with the values of `only` and the metric; see :func:`runs_with_metric`."""
-    statuses = allowed_statuses(allow)
-    frame = with_values(runs, only or {})
+    """The runs that are ok or allowed, with the values of `only` and the metric; see :func:`select_runs_with_metric`."""
+    statuses = list_allowed_statuses(allow)
+    frame = filter_runs_by_values(runs, only or {})
     if only and frame.is_empty() and not runs.is_empty():
         raise InsufficientDataError(f"no run has {', '.join(f'{name}={value}' for name, value in only.items())}")
     notes = []
@@ -91,12 +96,12 @@ def measured_runs(
     if measured.is_empty():
         where = "".join(f", {name}={value}" for name, value in (only or {}).items())
         raise InsufficientDataError(
-            f"no run with status {' or '.join(statuses)}{where} has a {metric}", way_out=_way_to_allow(left_out)
+            f"no run with status {' or '.join(statuses)}{where} has a {metric}", way_out=_choose_allow_hint(left_out)
         )
-    return measured, (*notes, *used_notes(measured))
+    return measured, (*notes, *write_used_run_notes(measured))
 
 
-def _way_to_allow(left_out: pl.DataFrame) -> str | None:
+def _choose_allow_hint(left_out: pl.DataFrame) -> str | None:
     if "status" not in left_out.columns or not (left_out["status"].cast(pl.String) == "degraded").any():
         return None
     return "look at status_reason in the table runs; --allow degraded (allow='degraded' in Python) uses degraded runs"
@@ -112,7 +117,7 @@ def check_columns(runs: pl.DataFrame, names: Iterable[str]) -> None:
         require_known("column", name, runs.columns)
 
 
-def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
+def filter_runs_by_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
     """The runs whose columns have the given values, as they are or as displayed.
 
     Raises:
@@ -120,16 +125,16 @@ def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
     """
     check_columns(runs, only)
     for name, value in only.items():
-        seen = [setting_text(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
+        seen = [format_setup_value(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
         runs = runs.filter(pl.Series(seen, dtype=pl.Boolean))
     return runs
 
 
-def _joined(source: TableSource, metric: str) -> pl.DataFrame:
-    runs = as_polars(source.table("runs"))
+def _join_client_metric(source: TableSource, metric: str) -> pl.DataFrame:
+    runs = convert_to_polars(source.table("runs"))
     if metric in runs.columns:
         return runs
-    latencies = as_polars(source.table("operation_latencies"))
+    latencies = convert_to_polars(source.table("operation_latencies"))
     if metric not in latencies.columns:
         known = {c for f in (runs, latencies) for c, t in f.schema.items() if t.is_numeric()}
         raise UnknownNameError("metric", metric, known)
@@ -138,7 +143,7 @@ def _joined(source: TableSource, metric: str) -> pl.DataFrame:
     return runs.join(main, on=keys, how="inner")
 
 
-@in_callers_kind
+@return_callers_frame_kind
 def summarise_runs(
     source: TableSource | Frame,
     metric: str = METRIC,
@@ -152,7 +157,7 @@ def summarise_runs(
 
     Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null for a single
     run. By default the interval is on the log scale unless a value is negative, because rates and times are positive
-    (:func:`citus_analysis.stats.estimate.intervals.mean_method`). `allow="degraded"` takes degraded runs in.
+    (:func:`citus_analysis.stats.intervals.choose_mean_method`). `allow="degraded"` takes degraded runs in.
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -164,13 +169,13 @@ def summarise_runs(
         >>> summarise_runs(runs, by=["workers"])["mean"].to_list()
         [11.0, 21.0]
     """
-    runs, _ = runs_with_metric(source, metric, allow)
+    runs, _ = select_runs_with_metric(source, metric, allow)
     check_columns(runs, by)
     rows = []
     refuse_mixed_systems(runs, by)
-    for key, part in strata_of(runs, by):
-        values = values_of(part, metric)
-        interval = mean_interval(values, level, method or mean_method(values))
+    for key, part in iterate_strata(runs, by):
+        values = get_metric_values(part, metric)
+        interval = mean_interval(values, level, method or choose_mean_method(values))
         rows.append(
             {
                 **key,
@@ -191,7 +196,7 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
     """Refuse means over runs of several systems."""
     if "system" not in runs.columns:
         return
-    for key, part in strata_of(runs, by):
+    for key, part in iterate_strata(runs, by):
         if (systems := part["system"].drop_nulls().unique().sort().to_list())[1:]:
             where = ", ".join(f"{name} {value}" for name, value in key.items())
             raise UsageError(
@@ -201,7 +206,7 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
             )
 
 
-def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+def iterate_strata(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
     """The parts of a table with equal values in the columns, in their order, each with these values."""
     if not strata:
         yield {}, runs
@@ -211,26 +216,113 @@ def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[
         yield dict(zip(strata, key, strict=True)), part
 
 
-def in_stratum(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFrame:
-    """The runs with the values of a stratum, as :func:`strata_of` gives it; columns that they lack do not count."""
+def select_stratum_runs(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFrame:
+    """The runs with the values of a stratum, as :func:`iterate_strata` gives it; columns that they lack do not count."""
     held = {name: value for name, value in stratum.items() if name in runs.columns}
     return runs.filter(pl.lit(value=True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in held.items()))
 
 
-def in_order_of_time(runs: pl.DataFrame) -> pl.DataFrame:
+def sort_runs_by_time(runs: pl.DataFrame) -> pl.DataFrame:
     """The runs by their start, then by iteration, if they have these columns."""
     order = [name for name in ("start_time", "iteration") if name in runs.columns]
     return runs.sort(order, nulls_last=True, maintain_order=True) if order else runs
 
 
-def values_of(runs: pl.DataFrame, metric: str) -> Floats:
+def get_metric_values(runs: pl.DataFrame, metric: str) -> Floats:
     """A column as floats."""
     return runs[metric].cast(pl.Float64).to_numpy()
 
 
-def times_of(runs: pl.DataFrame) -> Floats | None:
+def get_start_times_ms(runs: pl.DataFrame) -> Floats | None:
     """Start time of each run, in ms; None unless all runs have one."""
     began: pl.Series | None = runs.get_column("start_time", default=None)
     if began is None or began.null_count() or not began.dtype.is_temporal():
         return None
     return began.dt.epoch("ms").cast(pl.Float64).to_numpy()
+
+
+# The configurations of a dataset, one row each, with the number of its runs, their statuses and their throughput.
+
+_INTERVAL: Final = ("low", "high")
+
+
+@return_callers_frame_kind
+def list_configurations(
+    source: TableSource | Frame, *, level: float = LEVEL, allow: str | Collection[str] = ()
+) -> pl.DataFrame:
+    """The configurations of a dataset, in order of their columns.
+
+    Columns: those of :data:`citus_analysis.runs.CONFIGURATION` that are known of any run, then `runs`, the number of
+    runs with each status, and `throughput_ops_s` with `low` and `high`: the mean of the runs that are ok (or allowed)
+    and its interval, null if there is no such run; one run has no interval.
+
+    Args:
+        source: a dataset, or rows of the table `runs`.
+        level: confidence level of the intervals.
+        allow: `degraded` to let degraded runs enter the means.
+
+    Raises:
+        UsageError: another status cannot be allowed.
+        InsufficientDataError: there is no run.
+    """
+    runs = read_runs_with_metric(source, METRIC)
+    if runs.is_empty():
+        raise InsufficientDataError("the dataset contains no run")
+    columns = [name for name in CONFIGURATION if name in runs.columns and runs[name].null_count() < runs.height]
+    statuses = list_allowed_statuses(allow)
+    rows = [{**key, **_summarise_configuration(part, level, statuses)} for key, part in iterate_strata(runs, columns)]
+    kinds = {name: runs.schema[name] for name in columns} | dict.fromkeys((METRIC, *_INTERVAL), pl.Float64())
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def _summarise_configuration(runs: pl.DataFrame, level: float, statuses: Collection[str]) -> dict[str, object]:
+    status = runs["status"].cast(pl.String)
+    counts = {word: int((status == word).sum()) for word in STATUSES}
+    values = get_metric_values(runs.filter(status.is_in(list(statuses)), pl.col(METRIC).is_not_null()), METRIC)
+    found = {"runs": runs.height, **counts, METRIC: None, **dict.fromkeys(_INTERVAL)}
+    if not values.size:
+        return found
+    interval = mean_interval(values, level, choose_mean_method(values))
+    return found | {METRIC: interval.estimate, **dict(zip(_INTERVAL, interval.ends, strict=True))}
+
+
+def format_configurations(configurations: pl.DataFrame, allow: str | Collection[str] = ()) -> str:
+    """The configurations as text: their common values, then one line each with the columns that differ.
+
+    Args:
+        configurations: result of :func:`list_configurations`.
+        allow: as it was given there.
+    """
+    columns = [name for name in configurations.columns if name in CONFIGURATION]
+    common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]
+    differing = [name for name in columns if name not in common]
+    counts = ["runs", *(word for word in STATUSES if word == STATUSES[0] or configurations[word].sum())]
+    rows = [
+        [
+            *(_format_configuration_cell(name, row[name]) for name in differing),
+            *(str(row[name]) for name in counts),
+            *_format_throughput_cells(row),
+        ]
+        for row in configurations.iter_rows(named=True)
+    ]
+    head = [*differing, *counts, "throughput", "interval"]
+    kinds = configurations.schema
+    numbers = {i for i, name in enumerate(head) if name in counts or (name in kinds and kinds[name].is_numeric())}
+    shared = format_stratum(configurations.select(common).row(0, named=True), "  ") if common else ""
+    total = (
+        f"{pluralize(configurations.height, 'configuration')}, {pluralize(int(configurations['runs'].sum()), 'run')}"
+    )
+    words = " or ".join(list_allowed_statuses(allow))
+    end = f"{total}; throughput in operations/s: mean of the runs that are {words}, with its interval"
+    table = render_text_table(head, rows, right=numbers | {len(head) - 2})
+    return "\n".join(line for line in (make_printable(shared), *table, end) if line)
+
+
+def _format_configuration_cell(column: str, value: object) -> str:
+    return "" if value is None else make_printable(format_setup_value(column, value))
+
+
+def _format_throughput_cells(row: Mapping[str, float | None]) -> list[str]:
+    mean, low, high = (row[name] for name in (METRIC, *_INTERVAL))
+    interval = "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
+    return ["" if mean is None else format_number(mean), interval]

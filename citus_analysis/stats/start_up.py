@@ -31,12 +31,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.core.frames import Frame, convert_to_polars
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats._validate import as_sample
-from citus_analysis.stats.estimate._student import t_tail
+from citus_analysis.stats._validate import validate_sample
+from citus_analysis.stats.distributions import compute_t_tail
 
 #: Level of the test for a start-up, and the least relative change of the mean for which it is cut.
 START_UP_ALPHA: Final = 0.05
@@ -109,7 +109,7 @@ def find_start_up(series: ArrayLike | Sequence[ArrayLike], *, alpha: float = STA
     """
     nested = isinstance(series, Sequence) and bool(series) and not np.isscalar(series[0])
     each = cast("Sequence[ArrayLike]", series if nested else [series])
-    several = [as_sample(one, 0, "the intervals") for one in each]
+    several = [validate_sample(one, 0, "the intervals") for one in each]
     n = min(one.size for one in several)
     if n < FEWEST_INTERVALS:
         raise InsufficientDataError(f"{n} intervals: too few to find a start-up (at least {FEWEST_INTERVALS})")
@@ -159,7 +159,7 @@ def _head_p(rows: Floats) -> float:
     variance = squares / (runs * (long - 1))
     error = np.sqrt((_mean_variance(heads, rho) + _mean_variance(np.array([long]), rho)) * variance / runs)
     freedom = max(runs * (long * (1 - rho) / (1 + rho) - 1), _FEWEST_FREEDOM)
-    smallest = min(t_tail(abs(float(value)), freedom) for value in contrast / error)
+    smallest = min(compute_t_tail(abs(float(value)), freedom) for value in contrast / error)
     return min(1.0, 2 * smallest * heads.size)
 
 
@@ -205,7 +205,7 @@ def interval_rates(series: Frame) -> pl.DataFrame:
         [50.0, 100.0]
     """
     run, client = ["resource", "run_id"], ["resource", "run_id", "part"]
-    lines = as_polars(series).filter(pl.col("section").is_null() & (pl.col("role").cast(pl.String) == "main"))
+    lines = convert_to_polars(series).filter(pl.col("section").is_null() & (pl.col("role").cast(pl.String) == "main"))
     lines = lines.drop_nulls("elapsed_s").sort(*client, "elapsed_s", maintain_order=True)
     counted = pl.col("operations_total").diff().over(client) / pl.col("elapsed_s").diff().over(client)
     lines = lines.select(
@@ -254,7 +254,7 @@ def steady_runs(runs: Frame, series: Frame, by: Sequence[str]) -> pl.DataFrame:
         (4.0, 1000.0)
     """
     rates = interval_rates(series)
-    keys = as_polars(runs).select(*dict.fromkeys(["resource", "run_id", *by]))
+    keys = convert_to_polars(runs).select(*dict.fromkeys(["resource", "run_id", *by]))
     parts = {(r, i): part for (r, i), part in rates.group_by("resource", "run_id", maintain_order=True)}
     rows: list[dict[str, object]] = []
     for _, group in keys.group_by(*dict.fromkeys(by), maintain_order=True):

@@ -128,30 +128,30 @@ _UNDERSTOOD: Final = COUNTS | RATIOS | set(_OTHER_NAMES) | {"nopm", "operations_
 
 
 @cache
-def metric_of(name: str, unit: str | None = None) -> Metric:
+def parse_metric(name: str, unit: str | None = None) -> Metric:
     """The quantity that a name denotes; if the name carries no unit, `unit` supplies it."""
     if name.endswith("±"):
         return Metric("plus_minus", "", 1.0)
-    words, own = _unit_in(name)
-    words, multiple = _multiple_in(words)
-    plain = _plain(words)
+    words, own = _split_stated_unit(name)
+    words, multiple = _split_multiple(words)
+    plain = _normalise_metric_name(words)
     if own is None:
-        plain, own = _without_suffix(plain)
+        plain, own = _split_unit_suffix(plain)
     dimension, factor = own or printed_unit(unit or "") or Unit("", 1.0)
-    stem = _canonical(plain)
+    stem = _canonicalise_stem(plain)
     if spread := _SPREAD_OF.match(stem) or _OF_SPREAD.match(stem):
-        of = _canonical(spread["of"])
+        of = _canonicalise_stem(spread["of"])
         return Metric(_SPREADS[spread["spread"]], dimension or _DIMENSIONS.get(of, ""), factor)
     if dimension == "rate":
         stem = _OF_RATES.get(stem, stem)
     return Metric(stem, dimension or _DIMENSIONS.get(stem, ""), factor * multiple)
 
 
-def percentile_of(stem: str) -> tuple[str, float] | None:
+def parse_percentile(stem: str) -> tuple[str, float] | None:
     """The quantity and the percentage of a percentile's stem.
 
     Example:
-        >>> percentile_of("server_latency_p999"), percentile_of("latency")
+        >>> parse_percentile("server_latency_p999"), parse_percentile("latency")
         (('server_latency', 99.9), None)
     """
     found = _PERCENTILE.match(stem)
@@ -161,11 +161,11 @@ def percentile_of(stem: str) -> tuple[str, float] | None:
     return found["of"] or "latency", float(f"{digits[:2]}.{digits[2:] or 0}")
 
 
-def level_in(name: str) -> float | None:
+def parse_confidence_level(name: str) -> float | None:
     """The confidence level that the name of an interval's end carries.
 
     Example:
-        >>> level_in("99% CI low"), level_in("ci_low")
+        >>> parse_confidence_level("99% CI low"), parse_confidence_level("ci_low")
         (0.99, None)
     """
     found = _LEVEL.search(name)
@@ -176,7 +176,7 @@ def is_understood(metric: Metric) -> bool:
     """Whether a check can use the metric: its unit is known, or its name.
 
     Example:
-        >>> is_understood(metric_of("p99.9 (ms)")), is_understood(metric_of("flux"))
+        >>> is_understood(parse_metric("p99.9 (ms)")), is_understood(parse_metric("flux"))
         (True, False)
     """
     stem = metric.stem
@@ -184,7 +184,7 @@ def is_understood(metric: Metric) -> bool:
     return bool(metric.dimension or quantity in _UNDERSTOOD or "_per_" in stem or stem.endswith("return_ok"))
 
 
-def _unit_in(name: str) -> tuple[str, Unit | None]:
+def _split_stated_unit(name: str) -> tuple[str, Unit | None]:
     """The name without the unit that follows it in brackets, after a comma or after "in"."""
     for pattern in (_BRACKETED, _IN_UNIT):
         found = pattern.match(name)
@@ -194,21 +194,21 @@ def _unit_in(name: str) -> tuple[str, Unit | None]:
             if unit is not None and unit.dimension != "percent":
                 return found["name"], unit
     each = _PER_SECOND.match(name)
-    if each is not None and not _is_throughput(_plain(name)):
-        known = printed_unit(name) or _without_suffix(_plain(name))[1]
+    if each is not None and not _is_throughput(_normalise_metric_name(name)):
+        known = printed_unit(name) or _split_unit_suffix(_normalise_metric_name(name))[1]
         if known in (None, _SECONDS) or known == Unit("rate", 1.0):
             return each["name"], Unit("rate", 1.0)
     return name, None
 
 
-def _multiple_in(name: str) -> tuple[str, float]:
+def _split_multiple(name: str) -> tuple[str, float]:
     """The name without a multiple in brackets, as in `throughput (k)`, and that multiple."""
     found = _BRACKETED.match(name)
     multiple = _PLAIN_MULTIPLES.get((found["unit"] or "").lower()) if found else None
     return (name, 1.0) if found is None or multiple is None else (found["name"], multiple)
 
 
-def _plain(name: str) -> str:
+def _normalise_metric_name(name: str) -> str:
     """The name in lower case, with `_` for characters that are no letter or digit, and percentiles as in `p999`."""
     text = re.sub(r"[µμ](?=s\b)", "u", name)
     text = re.sub(r"(?<=\d)[.](?=\d)", "", text)
@@ -218,7 +218,7 @@ def _plain(name: str) -> str:
     return _SECTION.sub("", re.sub(r"(?:(?<=_)|^)lat(?=_|$)", "latency", words))
 
 
-def _without_suffix(plain: str) -> tuple[str, Unit | None]:
+def _split_unit_suffix(plain: str) -> tuple[str, Unit | None]:
     """The name without the unit at its end; a name that is only a rate means the throughput."""
     if _is_throughput(plain):
         return "throughput", printed_unit(plain)
@@ -247,7 +247,7 @@ def _is_throughput(plain: str) -> bool:
     return _THROUGHPUT.fullmatch(plain) is not None
 
 
-def _canonical(stem: str) -> str:
+def _canonicalise_stem(stem: str) -> str:
     stem = _ALIASES.get(stem, stem)
     if mean := _MEAN_OF.match(stem) or _OF_MEAN.match(stem):
         return _ALIASES.get(mean["of"], mean["of"])

@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from citus_analysis.report.engine.execution.kernel import Kernel
-from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
-from citus_analysis.report.engine.packed_text import plotly_script
+from citus_analysis.report.html import read_plotly_script
+from citus_analysis.report.kernel import Kernel
+from citus_analysis.report.notebook_work import block_optional_imports
 
-with without_optional_libraries():
+with block_optional_imports():
     import papermill
 
 __all__ = ["page_of", "write_notebooks"]
@@ -36,7 +36,7 @@ def write_notebooks(folder: Path) -> dict[str, str]:
     """
     pages = {}
     os.environ |= _FIGURES
-    (folder / _LIBRARY).write_text(plotly_script(), encoding="utf-8")
+    (folder / _LIBRARY).write_text(read_plotly_script(), encoding="utf-8")
     for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         with TemporaryDirectory() as scratch:
             target = Path(scratch) / source.name

@@ -9,13 +9,12 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.accounts.beside.plan_changes import plan_changes
-from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, changed_rates, stack_changes
-from citus_analysis.accounts.explanation import explain
-from citus_analysis.accounts.observed import observed_runs
+from citus_analysis.attribution.associations import ALL_FUNCTIONS, compare_weighted_counts, plan_changes, stack_changes
+from citus_analysis.attribution.explanation import explain
+from citus_analysis.attribution.observed import observe_runs
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots.perf_figures import plot_stack_changes
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
 
@@ -93,7 +92,7 @@ def test_equal_sides_name_no_function_and_no_plan(profiled: Dataset) -> None:
     for _ in range(20):
         order = random.permutation(runs.height)
         half = runs.height // 2
-        sides = observed_runs((profiled, profiled), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
+        sides = observe_runs((profiled, profiled), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
         stacks, plans = stack_changes(sides, level=0.95), plan_changes(sides, level=0.95)
         assert stacks is not None
         assert plans is not None
@@ -111,7 +110,7 @@ def test_shares_are_compared_where_nothing_says_that_whole_runs_were_recorded(pr
 
     runs = select_runs(profiled).runs
     base, other = (runs.filter(pl.col("set_up").is_in(names)) for names in (["base", "again"], ["no-index"]))
-    found = explain(observed_runs((Less(), Less()), (base, other), ("base", "no-index")))
+    found = explain(observe_runs((Less(), Less()), (base, other), ("base", "no-index")))
     assert found.stacks is not None
     assert found.stacks.unit == "%"
     assert set(found.stacks.functions.filter("decided")["function"]) & OF_SCAN
@@ -131,8 +130,8 @@ def test_only_nodes_that_perf_recorded_in_all_runs_are_compared(profiled: Datase
 
     runs = select_runs(profiled).runs
     base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
-    found = stack_changes(observed_runs((Two(), Two()), (base, other), ("base", "no-index")), level=0.95)
-    whole = stack_changes(observed_runs((profiled, profiled), (base, other), ("base", "no-index")), level=0.95)
+    found = stack_changes(observe_runs((Two(), Two()), (base, other), ("base", "no-index")), level=0.95)
+    whole = stack_changes(observe_runs((profiled, profiled), (base, other), ("base", "no-index")), level=0.95)
     assert found is not None
     assert whole is not None
     assert found.notes == (
@@ -153,7 +152,7 @@ def test_one_recording_on_each_side_decides_nothing(profiled: Dataset) -> None:
 
     runs = select_runs(profiled).runs
     base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
-    found = explain(observed_runs((Less(), Less()), (base, other), ("base", "no-index")))
+    found = explain(observe_runs((Less(), Less()), (base, other), ("base", "no-index")))
     assert found.stacks is not None
     assert found.stacks.recordings == (1, 1)
     assert not found.stacks.functions["decided"].any()
@@ -169,7 +168,7 @@ def test_runs_that_were_recorded_on_different_nodes_are_not_compared(profiled: D
 
     runs = select_runs(profiled).runs
     base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
-    found = explain(observed_runs((Apart(), Apart()), (base, other), ("base", "no-index")))
+    found = explain(observe_runs((Apart(), Apart()), (base, other), ("base", "no-index")))
     assert found.stacks is not None
     assert found.stacks.functions.is_empty()
     assert any("none of base; none of no-index" in text for text in found.sentences)
@@ -185,7 +184,7 @@ def test_a_side_without_perf_is_one_sentence_or_none(profiled: Dataset, kept: st
 
     runs = select_runs(profiled).runs
     base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
-    found = explain(observed_runs((Less(), Less()), (base, other), ("base", "no-index")))
+    found = explain(observe_runs((Less(), Less()), (base, other), ("base", "no-index")))
     assert any("Perf recorded no stacks of no-index" in text for text in found.sentences) == (kept != "none")
     assert not any("By perf's samples" in text for text in found.sentences)
 
@@ -201,7 +200,7 @@ def test_functions_that_do_not_differ_are_named_in_a_twentieth(
     for _ in range(rounds):
         means = np.minimum(random.pareto(1.0, 60) * 20 + 5, 2000)
         pair = [random.poisson(_spread(random, means, n, together, alone)).astype(float) for n in runs]
-        named += bool(changed_rates(pair, pair, 0.95)["decided"].any())
+        named += bool(compare_weighted_counts(pair, pair, 0.95)["decided"].any())
     # Three standard errors above 5 %.
     assert named / rounds <= 0.05 + 3 * (0.05 * 0.95 / rounds) ** 0.5
 
@@ -219,7 +218,7 @@ def test_a_known_shift_is_found_and_covered() -> None:
         shifted = means + 300 * (np.arange(60) == 0)
         # A sample stands for 2 µs.
         counts = [random.poisson(_spread(random, one, 3, 0.03, 0.03)).astype(float) for one in (means, shifted)]
-        row = changed_rates([2 * one for one in counts], counts, 0.95)
+        row = compare_weighted_counts([2 * one for one in counts], counts, 0.95)
         found += bool(row["decided"][0])
         covered += row["low"][0] <= 600 <= row["high"][0]
     assert found >= 95

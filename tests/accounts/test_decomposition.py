@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from citus_analysis.accounts.terms.decomposition import decompose
+from citus_analysis.attribution.decomposition import decompose
 
 SIZE = st.integers(1, 12)
 PER_OPERATION = st.floats(0, 5, allow_subnormal=False).map(lambda value: value if value > 1e-6 else 0.0)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from citus_analysis.accounts.terms.decomposition import decompose
-from citus_analysis.accounts.terms.estimates import spread_of
+from citus_analysis.attribution.decomposition import decompose, estimate_jackknife_spread
 
 KINDS = np.array([0, 0, 1])
 Sides = tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -42,7 +41,7 @@ def test_intervals_cover_known_shifts(runs: int) -> None:
             return _terms(sides, base, other)
 
         whole = terms(np.full(runs, 1 / runs), np.full(runs, 1 / runs))
-        spread = spread_of(terms, (runs, runs), paired=False)
+        spread = estimate_jackknife_spread(terms, (runs, runs), paired=False)
         half, _, _ = spread.intervals(whole, 0.95)
         wide, _, _ = spread.intervals(whole, 0.95, together=whole.size)
         inside = np.abs(whole - _truth()) <= half
@@ -64,7 +63,7 @@ def test_pairs_take_out_what_both_sides_share() -> None:
         return decompose(np.array([0]), *means).times.ravel()
 
     whole = terms(np.full(6, 1 / 6), np.full(6, 1 / 6))
-    paired = spread_of(terms, (6, 6), paired=True).intervals(whole, 0.95)[0]
-    unpaired = spread_of(terms, (6, 6), paired=False).intervals(whole, 0.95)[0]
+    paired = estimate_jackknife_spread(terms, (6, 6), paired=True).intervals(whole, 0.95)[0]
+    unpaired = estimate_jackknife_spread(terms, (6, 6), paired=False).intervals(whole, 0.95)[0]
     assert whole == pytest.approx([100.0])
     assert paired[0] < 1e-6 < unpaired[0]

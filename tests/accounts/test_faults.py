@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.accounts.explanation import explain
-from citus_analysis.accounts.observed import observed_runs
+from citus_analysis.attribution.explanation import explain
+from citus_analysis.attribution.observed import observe_runs
 from citus_analysis.cli import main
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.explorer import Exploration, Selection
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
 
@@ -108,7 +108,7 @@ def test_equal_sides_are_not_explained(usual: Dataset, delayed: Dataset) -> None
         for _ in range(rounds):
             order = random.permutation(runs.height)
             half = runs.height // 2
-            sides = observed_runs((dataset, dataset), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
+            sides = observe_runs((dataset, dataset), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
             found = explain(sides)
             named += bool(found.named)
             uneven += bool(found.skew["decided"].any())

@@ -6,8 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.accounts.beside.plan_changes import PlanChanges, plan_changes
-from citus_analysis.accounts.beside.sentences import plan_sentences
+from citus_analysis.attribution.associations import PlanChanges, plan_changes, plan_sentences
 
 QUERY = "SELECT v FROM items_{shard} WHERE part = {value}"
 #: Shape -> the nodes of a plan from the topmost down: name, relation, index, mean time (µs), rows.

@@ -7,8 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.accounts.beside.sentences import skew_sentences
-from citus_analysis.accounts.beside.shard_skew import shard_skew
+from citus_analysis.attribution.associations import compare_shard_skew, write_skew_sentences
 
 SHARDS, NODES, RUNS, STATEMENTS = 32, 4, 4, 200
 
@@ -46,7 +45,7 @@ def hot(share: float) -> np.ndarray:
 
 
 def test_a_hot_shard_is_found_with_its_share() -> None:
-    found = shard_skew(sides(np.random.default_rng(1), hot(1 / SHARDS), hot(0.25)), level=0.95)
+    found = compare_shard_skew(sides(np.random.default_rng(1), hot(1 / SHARDS), hot(0.25)), level=0.95)
     row = found.filter(of="executions", over="shards").row(0, named=True)
     assert row["decided"]
     assert (row["base_places"], row["other_places"]) == (SHARDS, SHARDS)
@@ -58,7 +57,7 @@ def test_a_hot_shard_is_found_with_its_share() -> None:
     assert row["base_cv_percent"] < 20
     assert row["base_even_p"] > 0.01
     assert row["other_even_p"] < 1e-6
-    (text,) = skew_sentences(found)
+    (text,) = write_skew_sentences(found)
     assert "Executions are spread less evenly over shards: the busiest of 32 has 2" in text
     assert "an association" in text
 
@@ -68,7 +67,8 @@ def test_equal_spreads_are_named_in_a_twentieth(share: float) -> None:
     random = np.random.default_rng(2)
     rounds = 60
     named = sum(
-        bool(shard_skew(sides(random, hot(share), hot(share)), level=0.95)["decided"].any()) for _ in range(rounds)
+        bool(compare_shard_skew(sides(random, hot(share), hot(share)), level=0.95)["decided"].any())
+        for _ in range(rounds)
     )
     # Three standard errors above 5 %.
     assert named / rounds <= 0.05 + 3 * (0.05 * 0.95 / rounds) ** 0.5
@@ -81,6 +81,6 @@ def test_one_shard_or_none_is_not_compared() -> None:
         schema={"resource": pl.String, "name": pl.String, "value": pl.String}
     )
     one.both = tuple(SimpleNamespace(table=pl.DataFrame({"resource": [f"side{side}"]})) for side in (0, 1))
-    assert shard_skew(one, level=0.95).is_empty()
+    assert compare_shard_skew(one, level=0.95).is_empty()
     one.timed = one.timed.with_columns(shard_id=pl.lit(None, pl.Int64))
-    assert shard_skew(one, level=0.95).is_empty()
+    assert compare_shard_skew(one, level=0.95).is_empty()

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.accounts.sides import chosen_runs, one_load, window_of
+from citus_analysis.attribution.observed import check_same_load, parse_window, select_named_runs
 from citus_analysis.errors import CitusAnalysisError, UnknownNameError, UsageError
 
 RUNS = pl.DataFrame(
@@ -31,7 +31,7 @@ RUNS = pl.DataFrame(
     ],
 )
 def test_a_side_is_a_name_or_values_of_columns(text: str, chosen: list[str]) -> None:
-    assert chosen_runs(RUNS, text)["run_id"].to_list() == chosen
+    assert select_named_runs(RUNS, text)["run_id"].to_list() == chosen
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_a_side_is_a_name_or_values_of_columns(text: str, chosen: list[str]) -> 
 )
 def test_an_unknown_side_is_refused_with_the_known_ones(text: str, words: str) -> None:
     with pytest.raises(UnknownNameError, match=words):
-        chosen_runs(RUNS, text)
+        select_named_runs(RUNS, text)
 
 
 def test_runs_of_several_loads_are_no_side() -> None:
     with pytest.raises(UsageError, match=r"the runs of b differ in operation .*INSERT.*SELECT.*--only operation="):
-        one_load([("b", chosen_runs(RUNS, "b"))])
+        check_same_load([("b", select_named_runs(RUNS, "b"))])
 
 
 def test_windows_are_in_utc_unless_they_say_otherwise() -> None:
-    window = window_of("2026-03-01T10:00+02:00..2026-03-01T09:00")
+    window = parse_window("2026-03-01T10:00+02:00..2026-03-01T09:00")
     assert window is not None
     assert (window.begin.hour, window.end.hour) == (8, 9)
 
@@ -61,4 +61,4 @@ def test_windows_are_in_utc_unless_they_say_otherwise() -> None:
 @pytest.mark.parametrize("text", ["2026-03-01T10:00..2026-03-01T09:00", "2026-03-01T10:00..later"])
 def test_a_window_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(CitusAnalysisError, match="2026-03-01T10:00"):
-        window_of(text)
+        parse_window(text)

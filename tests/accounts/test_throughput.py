@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import citus_analysis as ca
-from citus_analysis.accounts.observed import Observed, observed
-from citus_analysis.accounts.terms.estimates import spread_of
-from citus_analysis.accounts.terms.throughput import ClosedLoop, closed_loops, throughput_terms
+from citus_analysis.attribution.decomposition import (
+    ClosedLoop,
+    build_closed_loops,
+    compute_throughput_terms,
+    estimate_jackknife_spread,
+)
+from citus_analysis.attribution.observed import Observed, read_observations
 from citus_analysis.dataset import Dataset
 
 TIME_US = st.floats(1, 1e7)
@@ -30,7 +34,7 @@ def _even(loop: ClosedLoop) -> np.ndarray:
 
 def _terms(base: ClosedLoop, other: ClosedLoop, shares: np.ndarray) -> np.ndarray:
     difference = float(other.response_us.mean() - base.response_us.mean())
-    return throughput_terms((base, other), _even(base), _even(other), difference * shares)
+    return compute_throughput_terms((base, other), _even(base), _even(other), difference * shares)
 
 
 @given(RUNS, RUNS, st.integers(1, 99), st.integers(1, 99))
@@ -59,7 +63,7 @@ def test_intervals_cover_a_known_shift() -> None:
     random = np.random.default_rng(3)
     segments, shift, runs, rounds = np.array([600.0, 900.0]), np.array([0.0, 400.0]), 5, 1500
     true = [_loop(8, [(float(times.sum()), 200.0)] * 2) for times in (segments, segments + shift)]
-    truth = throughput_terms((true[0], true[1]), np.full(2, 0.5), np.full(2, 0.5), shift)
+    truth = compute_throughput_terms((true[0], true[1]), np.full(2, 0.5), np.full(2, 0.5), shift)
     inside = np.zeros((rounds, 2))
     for i in range(rounds):
         times = [mean * random.normal(1, 0.06, size=(runs, 2)) for mean in (segments, segments + shift)]
@@ -72,17 +76,17 @@ def test_intervals_cover_a_known_shift() -> None:
         def terms(
             base: np.ndarray, other: np.ndarray, times: list[np.ndarray] = times, loops: list[ClosedLoop] = loops
         ) -> np.ndarray:
-            return throughput_terms(loops, base, other, other @ times[1] - base @ times[0])
+            return compute_throughput_terms(loops, base, other, other @ times[1] - base @ times[0])
 
         found = terms(*(np.full(runs, 1 / runs),) * 2)
-        half, _, _ = spread_of(terms, (runs, runs), paired=False).intervals(found, 0.95)
+        half, _, _ = estimate_jackknife_spread(terms, (runs, runs), paired=False).intervals(found, 0.95)
         inside[i] = (np.abs(found - truth) <= half)[:2]
     assert inside.mean(axis=0) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.fixture(scope="module")
 def grown(recorded_dataset: Dataset) -> Observed:
-    return observed(recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), ("", ""), {}, ())
+    return read_observations(recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), ("", ""), {}, ())
 
 
 def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None:
@@ -118,7 +122,7 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
 )
 def test_throughput_that_does_not_follow_is_refused(grown: Observed, changed: dict[str, pl.Expr], words: str) -> None:
     side = replace(grown.other, table=grown.other.table.with_columns(**changed))
-    loops, notes = closed_loops(replace(grown, other=side))
+    loops, notes = build_closed_loops(replace(grown, other=side))
     assert loops is None
     assert notes[0].startswith("no account of throughput: ")
     assert words in notes[0]
@@ -126,13 +130,13 @@ def test_throughput_that_does_not_follow_is_refused(grown: Observed, changed: di
 
 def test_response_times_of_other_operations_are_refused(grown: Observed) -> None:
     side = replace(grown.base, response_us=grown.base.response_us * 1.1)
-    loops, notes = closed_loops(replace(grown, base=side))
+    loops, notes = build_closed_loops(replace(grown, base=side))
     assert loops is None
     assert "are of other operations than its throughput" in notes[0]
 
 
 def test_a_client_with_a_pause_is_told(grown: Observed) -> None:
     side = replace(grown.other, table=grown.other.table.with_columns(threads=pl.lit(32)))
-    loops, notes = closed_loops(replace(grown, other=side))
+    loops, notes = build_closed_loops(replace(grown, other=side))
     assert loops is not None
     assert "also depends on the client's own time" in notes[0]

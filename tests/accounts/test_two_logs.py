@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.accounts import Explanation
+from citus_analysis.attribution import Explanation
 from citus_analysis.cli import main
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.schema import TABLES

@@ -3,7 +3,7 @@
 import pytest
 from scipy import stats
 
-from citus_analysis.bottleneck.evidence.balance import balance, jain_index
+from citus_analysis.bottleneck.balance import balance, jain_index
 from citus_analysis.errors import UsageError
 
 

@@ -7,13 +7,13 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.bottleneck import study_resources
-from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
-from citus_analysis.bottleneck.contrasts import cpu_contrasts
-from citus_analysis.bottleneck.timeline import throttling_over_time
+from citus_analysis.bottleneck.profiles import compare_cpu_times
+from citus_analysis.bottleneck.resources import compute_connection_balance, count_connections_over_time
+from citus_analysis.bottleneck.samples import select_throttling_over_time
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_connections, plot_nodes
 from citus_analysis.plots.node_figures import plot_node_heat_map
-from citus_analysis.report.resources_text import resource_sentences, shown_throttling, throttling_warnings
+from citus_analysis.report.resources import select_shown_throttling, write_resource_sentences, write_throttling_warnings
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, runs
 from tests.recordings import RECORDED, ROOT
@@ -31,9 +31,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def test_connections_are_those_of_clients_and_of_other_nodes(dataset: Dataset) -> None:
-    found = connections_over_time(dataset.table("activity_samples"), dataset.table("runs")).filter(iteration=1)
+    found = count_connections_over_time(dataset.table("activity_samples"), dataset.table("runs")).filter(iteration=1)
     # Six threads of the main client and two of the sampled one; the driver chose 4 + 0 and 2 + 2 at random.
-    medians = connection_balance(found).select("node", "client", "internal").rows()
+    medians = compute_connection_balance(found).select("node", "client", "internal").rows()
     assert medians == [("0", 0.0, 3.0), ("1", 4.0, 7.0), ("2", 4.0, 7.0)]
     before = found.filter(pl.col("elapsed_s") < 0)
     assert before.height
@@ -42,7 +42,7 @@ def test_connections_are_those_of_clients_and_of_other_nodes(dataset: Dataset) -
 
 def test_the_report_says_how_connections_are_spread(dataset: Dataset) -> None:
     study = study_resources(dataset, "connections-*")
-    (sentence,) = [s for s in resource_sentences(study) if "connections from clients" in s]
+    (sentence,) = [s for s in write_resource_sentences(study) if "connections from clients" in s]
     assert sentence == (
         "Each of the 3 nodes of connections-over-time-w2-t6-load had 0 to 4 connections from clients and 3 to 7 from "
         "other nodes (medians over time)."
@@ -54,7 +54,7 @@ def test_the_report_says_how_connections_are_spread(dataset: Dataset) -> None:
 
 def test_cpu_time_under_few_and_many_threads(dataset: Dataset) -> None:
     chosen = dataset.table("runs").filter(pl.col("resource").is_in(THREADS))
-    (contrast,) = cpu_contrasts(dataset.table("cpu_samples"), chosen)
+    (contrast,) = compare_cpu_times(dataset.table("cpu_samples"), chosen)
     assert (contrast.workers, contrast.threads) == (2, (4, 64))
     few, many = contrast.means["busy_percent"]
     assert 85 < few < 95 < many <= 100
@@ -63,7 +63,7 @@ def test_cpu_time_under_few_and_many_threads(dataset: Dataset) -> None:
         "4 client threads",
         "64 client threads",
     ]
-    assert cpu_contrasts(dataset.table("cpu_samples"), chosen.filter(threads=4)) == ()
+    assert compare_cpu_times(dataset.table("cpu_samples"), chosen.filter(threads=4)) == ()
 
 
 def many_nodes(count: int) -> pl.DataFrame:
@@ -104,18 +104,18 @@ def test_throttled_groups_are_shown_and_warned_of() -> None:
         for group, held in (("/node1", 20), ("/free", 0))
     ]
     samples = TABLES["throttle_samples"].conform(pl.DataFrame(rows))
-    found = throttling_over_time(samples, runs())
+    found = select_throttling_over_time(samples, runs())
     assert found["control_group"].unique().to_list() == ["/node1"]
     assert found["throttled_periods_percent"].unique().to_list() == [40.0]
-    assert throttling_over_time(samples.filter(control_group="/free"), runs()).is_empty()
+    assert select_throttling_over_time(samples.filter(control_group="/free"), runs()).is_empty()
 
     identity = ("source_id", "resource", "run_id", "iteration", "node", "sample", "sample_time", "since_boot")
     cpu = pl.DataFrame(rows[::2]).select(identity).with_columns(idle_percent=pl.lit(5.0), sampler=pl.lit("iostat"))
     given = {"runs": runs().with_columns(status=pl.lit("ok").cast(pl.Enum(["ok", "degraded", "failed"])))}
     given |= {"throttle_samples": samples, "cpu_samples": TABLES["cpu_samples"].conform(cpu)}
     study = study_resources(Tables(**given))
-    (warning,) = throttling_warnings(study.throttling)
-    assert shown_throttling(study)["control_group"].unique().to_list() == ["node1"]
+    (warning,) = write_throttling_warnings(study.throttling)
+    assert select_shown_throttling(study)["control_group"].unique().to_list() == ["node1"]
     assert warning.startswith(
         "The kernel limited 1 control group to a share of CPU time and stopped it in 40 % of its periods"
     )

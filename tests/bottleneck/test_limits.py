@@ -8,13 +8,13 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.bottleneck import BottleneckStudy, Thresholds, study_bottleneck
-from citus_analysis.bottleneck.evidence.balance import balance
-from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge
-from citus_analysis.bottleneck.thresholds import SOURCES
+from citus_analysis.bottleneck.balance import balance
+from citus_analysis.bottleneck.limits import RunFacts, Verdict, judge
+from citus_analysis.bottleneck.measurements import SOURCES
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.report import report_parameters
-from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, resource_demands
+from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate
 from citus_analysis.schema import TABLES
 
 INJECTED = {
@@ -102,13 +102,13 @@ def test_a_throttled_server_biases_its_own_snapshots(study: BottleneckStudy) -> 
 
 
 def test_demands_follow_the_utilisation_law(limited: Dataset, study: BottleneckStudy) -> None:
-    demands = resource_demands(limited, study)
+    demands = compute_resource_demands(limited, study)
     cpu = demands.filter(pl.col("resource").str.starts_with("hog-") & (pl.col("demand") == "CPU time"))
     row = cpu.row(0, named=True)
     # U = 100 % of two cores at X operations a second.
     assert row["per_operation"] == pytest.approx(row["utilisation_percent"] / 100 * 2 / row["throughput_ops_s"] * 1e6)
     assert row["bound_ops_s"] == pytest.approx(row["throughput_ops_s"] / row["utilisation_percent"] * 100)
-    first = first_to_saturate(demands).filter(pl.col("resource").str.starts_with("hog-"))
+    first = find_first_to_saturate(demands).filter(pl.col("resource").str.starts_with("hog-"))
     assert first["demand"].to_list() == ["CPU time"]
     wal = demands.filter((pl.col("demand") == "WAL") & pl.col("resource").str.starts_with("checkpoints-"))
     assert wal["per_operation"].item() > 100  # updates write WAL

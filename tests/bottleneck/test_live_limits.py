@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.bottleneck import study_bottleneck
-from citus_analysis.bottleneck.first_limits import Verdict
+from citus_analysis.bottleneck.limits import Verdict
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.runner import run_experiment
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.experiment import parse_experiment
 from tests.citus_cluster import citus_cluster
 from tests.data.limits.record import can_hold_back, experiment, injected
 

@@ -12,17 +12,17 @@ import pytest
 from citus_analysis.bottleneck.machine_work import (
     ACCOUNT_TABLES,
     ForeignWork,
-    foreign_work_of,
+    compute_node_cpu,
+    find_foreign_work,
+    find_shared_machines,
     name_machines,
-    node_cpu,
     place_text,
-    shared_machines,
 )
 from citus_analysis.bottleneck.study import study_bottleneck
-from citus_analysis.report.bottleneck.bottleneck_text import demand_sentences
-from citus_analysis.report.resources_text import foreign_sentences
-from citus_analysis.runs.run_status import with_doubts
-from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, load_bounds, resource_demands
+from citus_analysis.report.bottleneck import demand_sentences
+from citus_analysis.report.resources import write_foreign_sentences
+from citus_analysis.runs.status import add_machine_doubts
+from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
 from citus_analysis.schema import TABLES
 
 BEGIN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
@@ -88,7 +88,7 @@ def _found(work: ForeignWork) -> dict[str, tuple[float, float]]:
 
 
 def test_quiet_runs_are_not_accused() -> None:
-    studies = [foreign_work_of(_study(seed)) for seed in range(100)]
+    studies = [find_foreign_work(_study(seed)) for seed in range(100)]
     assert sum(work.runs.height for work in studies) == 2000
     assert [work.doubtful.height for work in studies] == [0] * 100
 
@@ -96,7 +96,7 @@ def test_quiet_runs_are_not_accused() -> None:
 @pytest.mark.parametrize("amount", [25.0, 45.0])
 def test_planted_work_is_found_with_its_seconds_and_amount(amount: float) -> None:
     for seed in range(20):
-        work = foreign_work_of(_study(seed, {("any", 2): (10, 25, amount), ("text", 4): (5, 13, amount)}))
+        work = find_foreign_work(_study(seed, {("any", 2): (10, 25, amount), ("text", 4): (5, 13, amount)}))
         found = _found(work)
         assert set(found) == {"any/2", "text/4"}
         assert found["any/2"] == pytest.approx((10, 25), abs=2)
@@ -108,14 +108,14 @@ def test_planted_work_is_found_with_its_seconds_and_amount(amount: float) -> Non
 
 def test_work_during_most_runs_of_a_set_up_is_found_by_other_set_ups_and_a_costly_set_up_is_no_foreign_work() -> None:
     during = {("any", i): (0, SECONDS, 44.0) for i in (1, 2, 3, 4)} | {("any", 5): (15, SECONDS, 44.0)}
-    work = foreign_work_of(_study(3, during, set_ups=("any", "coordinator", "text", "double"), iterations=5))
+    work = find_foreign_work(_study(3, during, set_ups=("any", "coordinator", "text", "double"), iterations=5))
     assert set(_found(work)) == {f"any/{i}" for i in range(1, 6)}
     # `double` needs twice as much in all of its runs, which is its own.
     assert "double" not in work.doubtful["resource"]
 
 
 def test_too_few_runs_of_a_kind_are_not_judged() -> None:
-    work = foreign_work_of(_study(1, {("any", 1): (0, SECONDS, 44.0)}, iterations=2, set_ups=("any",)))
+    work = find_foreign_work(_study(1, {("any", 1): (0, SECONDS, 44.0)}, iterations=2, set_ups=("any",)))
     assert work.runs["method"].to_list() == ["not known", "not known"]
     assert work.doubtful.is_empty()
 
@@ -131,7 +131,7 @@ def test_a_program_that_is_not_the_runs_own_is_named_in_a_single_run() -> None:
         for name, (pid, used) in (seen | ({"make": (103, 80.0)} if 8 <= i < 20 else {})).items()
     ]  # fmt: skip
     tables["process_samples"] = _conform("process_samples", rows)
-    (row,) = foreign_work_of(tables).doubtful.iter_rows(named=True)
+    (row,) = find_foreign_work(tables).doubtful.iter_rows(named=True)
     assert (row["method"], row["program"], row["foreign_percent"]) == ("named", "make", pytest.approx(40))
     assert row["foreign_s"] == pytest.approx(12, abs=2)
 
@@ -148,13 +148,13 @@ def test_control_groups_of_nodes_and_clients_account_for_a_run_without_its_like(
         for group, share in used.items()
     ]  # fmt: skip
     tables["throttle_samples"] = _conform("throttle_samples", rows)
-    work = foreign_work_of(tables)
+    work = find_foreign_work(tables)
     (row,) = work.doubtful.iter_rows(named=True)
     assert row["method"] == "accounted"
     assert _found(work)["any/1"] == pytest.approx((8, 20), abs=2)
     assert work.seconds["nodes_percent"].to_list() == [14.0] * SECONDS
     tables["activity_samples"] = _conform("activity_samples", [])
-    cpu = node_cpu(tables, tables["runs"])
+    cpu = compute_node_cpu(tables, tables["runs"])
     assert cpu.select("node", "used_percent").rows() == [("0", 4.0), ("1", 12.0), ("2", 12.0)]
 
 
@@ -173,14 +173,14 @@ def test_pids_divide_the_cpu_time_of_a_shared_machine_among_its_nodes() -> None:
     for row in sessions:
         del row["since_boot"]
     tables["activity_samples"] = _conform("activity_samples", sessions)
-    cpu = node_cpu(tables, tables["runs"])
+    cpu = compute_node_cpu(tables, tables["runs"])
     assert cpu.select("node", "used_percent").rows() == [("1", pytest.approx(5)), ("2", pytest.approx(30))]
 
 
 def test_a_machine_with_several_nodes_is_not_one_of_them() -> None:
     hosts = {"a": ["0"], "b": ["1", "2"], "localhost": ["3", "5"]}
     nodes = _conform("nodes", [{"resource": "w", "node": n, "host": h} for h, names in hosts.items() for n in names])
-    machines = shared_machines(nodes)
+    machines = find_shared_machines(nodes)
     samples = pl.DataFrame({"resource": ["w"] * 4, "node": ["0", "1", "5", None]}, schema_overrides={"node": pl.String})
     named = name_machines(samples, machines)["node"].to_list()
     assert named == ["0", "machine of nodes 1 to 2", "machine of nodes 3, 5", None]
@@ -189,42 +189,44 @@ def test_a_machine_with_several_nodes_is_not_one_of_them() -> None:
 
 def test_doubts_change_the_status_of_a_run_and_are_taken_back() -> None:
     tables = _study(2, {("any", 3): (5, 25, 40.0)})
-    work = foreign_work_of(tables).doubtful
+    work = find_foreign_work(tables).doubtful
     doubts = work.select("resource", "run_id", foreign_share_percent="share_percent", foreign_work=pl.lit("for 20 s"))
-    doubted = with_doubts(tables["runs"], doubts)
+    doubted = add_machine_doubts(tables["runs"], doubts)
     assert doubted.filter(pl.col("status") != "ok")["run_id"].to_list() == ["any/3"]
     assert doubted.filter(run_id="any/3")["status_reason"].item() == "other work on the machine for 20 s"
-    quiet = with_doubts(doubted, doubts.clear())
+    quiet = add_machine_doubts(doubted, doubts.clear())
     assert quiet.equals(tables["runs"])
 
 
 def test_sentences_name_the_runs_the_seconds_and_the_amount_or_that_there_was_none() -> None:
-    (quiet,) = foreign_sentences(foreign_work_of(_study(0)))
+    (quiet,) = write_foreign_sentences(find_foreign_work(_study(0)))
     assert quiet == "No machine did other work that shows in its CPU time (20 runs compared)."
-    (found,) = foreign_sentences(foreign_work_of(_study(0, {("any", 2): (10, 25, 45.0)})))
+    (found,) = write_foreign_sentences(find_foreign_work(_study(0, {("any", 2): (10, 25, 45.0)})))
     assert found.startswith("A machine did work that is not the run's own in 1 of 20 runs, for 15 s between")
     assert found.endswith("of its CPU time (any). This run is doubtful and enters no mean unless allowed.")
-    (blind,) = foreign_sentences(foreign_work_of(_study(0, iterations=2, set_ups=("any",))))
+    (blind,) = write_foreign_sentences(find_foreign_work(_study(0, iterations=2, set_ups=("any",))))
     assert blind.startswith("Whether a machine did other work is not known of 2 runs, which have fewer than three")
 
 
 def test_demands_are_refused_where_only_the_machine_of_several_nodes_was_measured() -> None:
     tables = _study(1, {("any", 2): (10, 25, 45.0)})
-    doubts = foreign_work_of(tables).doubtful.select(
+    doubts = find_foreign_work(tables).doubtful.select(
         "resource", "run_id", foreign_share_percent="share_percent", foreign_work=pl.lit("for 15 s")
     )
     runs = tables["runs"].with_columns(throughput_ops_s=pl.lit(500.0), operations_done=pl.lit(15_000, pl.Int64))
-    source = {name: table.empty() for name, table in TABLES.items()} | tables | {"runs": with_doubts(runs, doubts)}
+    source = (
+        {name: table.empty() for name, table in TABLES.items()} | tables | {"runs": add_machine_doubts(runs, doubts)}
+    )
     dataset = _Source(source)
     study = study_bottleneck(dataset)
     assert study.n == 19
     assert study.warnings[0].startswith("1 run was made while the machine did other work")
     busy = study.matrix.filter(pl.col("metric") == "busy", pl.col("value").is_not_null())
     assert busy["node"].unique().to_list() == ["machine of nodes 0 to 4"]
-    demands = resource_demands(dataset, study)
+    demands = compute_resource_demands(dataset, study)
     assert "CPU time" not in demands["demand"]
     assert load_bounds(demands).is_empty()
-    assert "are not known" in demand_sentences(first_to_saturate(demands))[0]
+    assert "are not known" in demand_sentences(find_first_to_saturate(demands))[0]
 
 
 def test_demands_of_nodes_are_those_of_their_control_groups() -> None:
@@ -240,7 +242,7 @@ def test_demands_of_nodes_are_those_of_their_control_groups() -> None:
     tables["throttle_samples"] = _conform("throttle_samples", rows)
     tables["runs"] = tables["runs"].with_columns(throughput_ops_s=pl.lit(500.0))
     dataset = _Source({name: table.empty() for name, table in TABLES.items()} | tables)
-    demands = resource_demands(dataset, study_bottleneck(dataset)).filter(demand="CPU time")
+    demands = compute_resource_demands(dataset, study_bottleneck(dataset)).filter(demand="CPU time")
     # 10 and 40 % of one CPU at 500 operations/s; a node may use both cores of the machine.
     expected = [("1", pytest.approx(200.0), pytest.approx(10_000)), ("2", pytest.approx(800.0), pytest.approx(2_500))]
     assert demands.select("node", "per_operation", "bound_ops_s").rows() == expected

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
-from citus_analysis.bottleneck.evidence.measurements import throttling
-from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, shard_skew
+from citus_analysis.bottleneck.balance import balance_of_nodes, compute_shard_skew
+from citus_analysis.bottleneck.measurements import measure_throttling
 from citus_analysis.dataset import Dataset
-from citus_analysis.report.bottleneck.bottleneck_text import balance_sentences, node_load_figures, shown_run
+from citus_analysis.report.bottleneck import balance_sentences, choose_shown_run, plot_node_loads
 from citus_analysis.schema import TABLES
 
 RUNS = pl.DataFrame({"resource": ["w2"], "run_id": ["r"], "threads": [8]})
@@ -32,8 +32,8 @@ def test_connections_of_an_uneven_cluster_are_on_one_node(uneven: BottleneckStud
 
 
 def test_the_figure_shows_the_least_even_run_node_by_node(uneven: BottleneckStudy) -> None:
-    assert shown_run(uneven).startswith("uneven-w2-t8-c/")
-    first = node_load_figures(uneven)[0]
+    assert choose_shown_run(uneven).startswith("uneven-w2-t8-c/")
+    first = plot_node_loads(uneven)[0]
     assert {trace.name for trace in first.data} == {"node 0", "node 1", "node 2"}
     said = balance_sentences(uneven)[0]
     assert said.startswith("Least even in connections of clients: uneven-w2-t8-c, Jain's index 0.33; node 0 has 100 %")
@@ -54,13 +54,13 @@ def test_balance_is_of_means_over_time_and_of_single_seconds() -> None:
 def test_shard_skew_names_the_extremes() -> None:
     shards = [1] * 30 + [2] * 10 + [3] * 5
     statements = pl.DataFrame({"resource": "w2", "run_id": "r", "shard_id": shards})
-    row = shard_skew(statements, RUNS).row(0, named=True)
+    row = compute_shard_skew(statements, RUNS).row(0, named=True)
     assert (row["shards"], row["executions"]) == (3, 45)
     assert (row["most_used"], row["most"], row["least_used"], row["least"]) == (1, 30, 3, 5)
     assert row["most_over_mean"] == 2.0
     assert row["jain_index"] == pytest.approx(45**2 / (3 * (900 + 100 + 25)))
     assert row["p_value"] < 1e-4
-    few = shard_skew(statements.head(32).tail(4), RUNS).row(0, named=True)
+    few = compute_shard_skew(statements.head(32).tail(4), RUNS).row(0, named=True)
     assert few["p_value"] is None
 
 
@@ -82,6 +82,6 @@ def test_a_control_group_named_after_a_node_is_that_nodes() -> None:
         }
     )
     runs = RUNS.with_columns(start_time=BEGIN, end_time=BEGIN + timedelta(seconds=9))
-    servers, clients = throttling(TABLES["throttle_samples"].conform(samples), runs)
+    servers, clients = measure_throttling(TABLES["throttle_samples"].conform(samples), runs)
     assert dict(servers.select("node", "value").sort("node").iter_rows()) == {"0": 50.0, "1": 90.0, "2": 10.0}
     assert clients["value"].to_list() == [20.0]

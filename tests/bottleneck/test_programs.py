@@ -5,12 +5,10 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.evidence.measurements import hosts_measured
-from citus_analysis.bottleneck.evidence.program_shares import ProgramShares, program_shares
-from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
-from citus_analysis.bottleneck.first_limits import RunFacts, judge
-from citus_analysis.bottleneck.program_loads import program_loads
-from citus_analysis.bottleneck.thresholds import Thresholds
+from citus_analysis.bottleneck.limits import RunFacts, judge
+from citus_analysis.bottleneck.measurements import ProgramShares, Thresholds, describe_program_shares, measure_hosts
+from citus_analysis.bottleneck.resources import sum_program_loads
+from citus_analysis.bottleneck.samples import describe_unplaced_samples
 from citus_analysis.schema import TABLES
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -77,21 +75,21 @@ def samples(*rows: tuple[float, str, float | None, float | None]) -> pl.DataFram
 def test_a_program_that_a_run_does_not_list_counts_as_none_there() -> None:
     seen = [(1.0, "postgres", 60.0, None), (2.0, "postgres", 60.0, None), (1.0, "vacuumdb", 20.0, 50.0)]
     later = [(61.0, "postgres", 40.0, None), (62.0, "postgres", 40.0, None)]
-    found = program_loads(samples(*seen, *later), runs(), ("resource", "threads"))
+    found = sum_program_loads(samples(*seen, *later), runs(), ("resource", "threads"))
     columns = ("threads", "program", "runs", "samples", "cpu_percent", "cpu_share_percent", "disk_share_percent")
     assert found.select(columns).rows() == [
         (4, "postgres", 2, 4, 50.0, pytest.approx(100 * 50 / 55), 0.0),
         (4, "vacuumdb", 2, 4, 5.0, pytest.approx(100 * 5 / 55), 100.0),
     ]
-    words = program_shares(found).words("CPU", "1")
+    words = describe_program_shares(found).words("CPU", "1")
     assert words is not None
     assert words.endswith("postgres used 91 % and vacuumdb 9 %")
 
 
 def test_samples_from_outside_the_runs_name_no_program() -> None:
-    found = program_loads(samples((-30.0, "java", 90.0, None), (30.0, "java", 90.0, None)), runs(), ("resource",))
+    found = sum_program_loads(samples((-30.0, "java", 90.0, None), (30.0, "java", 90.0, None)), runs(), ("resource",))
     assert found.is_empty()
-    assert program_shares(found).words("CPU", "1") is None
+    assert describe_program_shares(found).words("CPU", "1") is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_samples_that_cannot_be_placed_are_named_with_the_reason(
     table = pl.DataFrame(rows, schema_overrides={"sample_time": pl.Datetime("us", "UTC")})
     nothing = pl.lit(None, pl.Datetime("us", "UTC"))
     of_runs = runs() if known else runs().with_columns(start_time=nothing, end_time=nothing)
-    sentences = unplaced_samples({"pressure_samples": table, "process_samples": table}, of_runs)
+    sentences = describe_unplaced_samples({"pressure_samples": table, "process_samples": table}, of_runs)
     if reason is None:
         assert sentences == []
     else:
@@ -132,5 +130,5 @@ def test_the_interface_closest_to_its_speed_is_measured() -> None:
     ]
     tables = {name: TABLES[name].empty() for name in HOST_TABLES}
     tables["net_samples"] = TABLES["net_samples"].conform(pl.DataFrame(rows, infer_schema_length=None))
-    found = pl.concat(hosts_measured(tables, runs())).filter(part="network", unit="%")
+    found = pl.concat(measure_hosts(tables, runs())).filter(part="network", unit="%")
     assert found.select("run_id", "node", "value", "samples").rows() == [("r/0", "1", 92.0, 3)]

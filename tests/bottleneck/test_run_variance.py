@@ -5,8 +5,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import study_bottleneck
-from citus_analysis.bottleneck.evidence.run_factors import FACTORS, run_variance
-from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
+from citus_analysis.bottleneck.variance import FACTORS, RunVariance, run_variance, split_run_variance
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables

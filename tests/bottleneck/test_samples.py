@@ -6,11 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
-from citus_analysis.bottleneck.timeline import cpu_over_time
-from citus_analysis.bottleneck.utilization import resource_utilization
+from citus_analysis.bottleneck.resources import compute_resource_utilization
+from citus_analysis.bottleneck.samples import align_to_runs, select_cpu_over_time, select_one_source
 from citus_analysis.errors import UsageError
-from citus_analysis.formats.samplers import iostat, vmstat
+from citus_analysis.formats import iostat, vmstat
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, cpu_rows, recorded, runs
 from tests.formats.sampling import DATA
@@ -90,23 +89,23 @@ def test_columns_that_lack_are_named() -> None:
 
 def test_one_of_two_samplers_on_a_node_is_believed() -> None:
     both = pl.concat([cpu_rows([50.0] * 5, source_id="b"), cpu_rows([0.0] * 5, source_id="a", sampler="vmstat")])
-    assert one_source(both, ["run_id", "node"])["source_id"].unique().to_list() == ["b"]
+    assert select_one_source(both, ["run_id", "node"])["source_id"].unique().to_list() == ["b"]
     shorter = pl.concat([cpu_rows([50.0] * 5, source_id="b"), cpu_rows([0.0] * 4, source_id="a")])
-    assert one_source(shorter, ["run_id", "node"])["source_id"].unique().to_list() == ["b"]
+    assert select_one_source(shorter, ["run_id", "node"])["source_id"].unique().to_list() == ["b"]
     equal = pl.concat([cpu_rows([50.0] * 5, source_id="b"), cpu_rows([0.0] * 5, source_id="a")])
-    assert one_source(equal, ["run_id", "node"])["source_id"].unique().to_list() == ["a"]
+    assert select_one_source(equal, ["run_id", "node"])["source_id"].unique().to_list() == ["a"]
 
 
 def test_each_object_has_its_own_best_source_and_rows_keep_their_order() -> None:
     alone = cpu_rows([1.0, 2.0], source_id="c").with_columns(node=pl.lit(None, pl.String))
     rows = pl.concat([cpu_rows([0.0] * 5, source_id="a", sampler="vmstat"), alone, cpu_rows([50.0] * 5, source_id="b")])
-    found = one_source(rows, ["run_id", "node"])
+    found = select_one_source(rows, ["run_id", "node"])
     assert found["source_id"].to_list() == ["c"] * 2 + ["b"] * 5
     assert found.columns == rows.columns
 
 
 def test_utilisation_is_that_of_the_printed_numbers() -> None:
-    rows = resource_utilization(cpu(), devices(), runs()).rows(named=True)
+    rows = compute_resource_utilization(cpu(), devices(), runs()).rows(named=True)
     reports = in_run()
     processor, device = rows
     assert (processor["component"], processor["n"], processor["within_run"]) == ("cpu", 16, True)
@@ -119,7 +118,7 @@ def test_utilisation_is_that_of_the_printed_numbers() -> None:
 
 
 def test_await_is_weighted_by_requests() -> None:
-    device = resource_utilization(TABLES["cpu_samples"].empty(), devices(), runs()).row(0, named=True)
+    device = compute_resource_utilization(TABLES["cpu_samples"].empty(), devices(), runs()).row(0, named=True)
     requests = waited = 0.0
     for report in in_run():
         words = [float(word) for word in report["device"][1:]]
@@ -132,22 +131,22 @@ def test_await_is_weighted_by_requests() -> None:
 
 def test_percentile_from_twenty_samples_on() -> None:
     idle = [float(i) for i in range(21)]
-    summary = resource_utilization(cpu_rows(idle), NO_DEVICES).row(0, named=True)
+    summary = compute_resource_utilization(cpu_rows(idle), NO_DEVICES).row(0, named=True)
     assert (summary["n"], summary["mean_percent"], summary["max_percent"]) == (20, 89.5, 99.0)
     assert summary["p95_percent"] == 98.0
 
 
 def test_without_runs_all_samples_of_the_file_count() -> None:
-    summary = resource_utilization(cpu(), devices())
+    summary = compute_resource_utilization(cpu(), devices())
     assert summary["n"].to_list() == [cpu().height - 1] * 2
     assert not summary["within_run"].any()
 
 
 def test_samples_without_times_count_only_where_there_are_no_others() -> None:
     untimed = recorded(vmstat.FORMAT, "vmstat-default.out", "cpu_samples")
-    alone = resource_utilization(untimed, NO_DEVICES, runs()).row(0, named=True)
+    alone = compute_resource_utilization(untimed, NO_DEVICES, runs()).row(0, named=True)
     assert (alone["n"], alone["within_run"], alone["interval_s"]) == (untimed.height - 1, False, None)
-    with_times = resource_utilization(pl.concat([untimed, cpu()]), NO_DEVICES, runs()).row(0, named=True)
+    with_times = compute_resource_utilization(pl.concat([untimed, cpu()]), NO_DEVICES, runs()).row(0, named=True)
     assert (with_times["n"], with_times["within_run"], with_times["source_id"]) == (16, True, "iostat-xt-us.out")
 
 
@@ -155,21 +154,21 @@ def test_groups_of_devices_do_not_count_twice() -> None:
     grouped = recorded(iostat.FORMAT, "iostat-g.out", "device_samples")
     assert grouped["device"].unique().sort().to_list() == ["both", "vda"]
     extended = pl.concat([devices(), devices().with_columns(device=pl.lit("both"), is_group=pl.lit(value=True))])
-    summary = resource_utilization(TABLES["cpu_samples"].empty(), extended, runs())
+    summary = compute_resource_utilization(TABLES["cpu_samples"].empty(), extended, runs())
     assert summary["name"].to_list() == ["vda"]
 
 
 def test_plain_iostat_has_no_utilisation() -> None:
     plain = recorded(iostat.FORMAT, "iostat-dm.out", "device_samples")
-    assert resource_utilization(TABLES["cpu_samples"].empty(), plain).is_empty()
+    assert compute_resource_utilization(TABLES["cpu_samples"].empty(), plain).is_empty()
 
 
 def test_pandas_frames_are_welcome() -> None:
-    summary = resource_utilization(cpu().to_pandas(), devices().to_arrow(), runs())
+    summary = compute_resource_utilization(cpu().to_pandas(), devices().to_arrow(), runs())
     assert summary["n"].to_list() == [16, 16]
 
 
 def test_curves_over_the_run() -> None:
-    curve = cpu_over_time(cpu(), runs())
+    curve = select_cpu_over_time(cpu(), runs())
     assert curve["elapsed_s"].is_sorted()
     assert curve["busy_percent"].to_list() == pytest.approx([report["busy"] for report in in_run()])

@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.bottleneck.measured_resources import study_resources
-from citus_analysis.bottleneck.utilization import resource_utilization
+from citus_analysis.bottleneck.resources import compute_resource_utilization, study_resources
 from citus_analysis.dataset import Dataset
-from citus_analysis.formats.samplers import iostat
+from citus_analysis.formats import iostat
 from citus_analysis.report import render_report
 from tests.formats.sampling import read
 from tests.recordings import RECORDED
@@ -61,7 +60,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset
 
 
 def test_utilisation_is_the_same(datasets: tuple[Dataset, Dataset, Path]) -> None:
-    used = [resource_utilization(d.cpu_samples(), d.device_samples(), d.runs()) for d in datasets[:2]]
+    used = [compute_resource_utilization(d.cpu_samples(), d.device_samples(), d.runs()) for d in datasets[:2]]
     columns = ["run_id", "node", "component", "name", "n", "within_run", "interval_s"]
     assert used[0].select(columns).rows() == used[1].select(columns).rows()
     assert used[0].height >= 2

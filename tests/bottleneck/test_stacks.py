@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import mean_symbols
-from citus_analysis.bottleneck.stacks import stack_tree
+from citus_analysis.bottleneck.profiles import stack_tree
 from citus_analysis.errors import UsageError
-from citus_analysis.formats.perf import perf_report, perf_script
+from citus_analysis.formats import perf_report, perf_script
 from citus_analysis.plots import plot_flame_graph
 from citus_analysis.schema import TABLES
 from tests.formats.sampling import PERF, read

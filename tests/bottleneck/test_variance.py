@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.evidence.variance import TERMS, separators, variance_of
 from citus_analysis.bottleneck.study import CONFIGURATION, study_bottleneck
+from citus_analysis.bottleneck.variance import TERMS, decompose_time_variance, find_separating_properties
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
@@ -46,7 +46,7 @@ def statements(n: int = 400) -> pl.DataFrame:
 
 
 def test_terms_are_those_of_the_parts_and_add_up() -> None:
-    rows = variance_of(statements(), runs(), KEYS)
+    rows = decompose_time_variance(statements(), runs(), KEYS)
     given = statements()
     parent = (given["total_us"] - given["wait_us"]).to_numpy()
     term = dict(zip(rows["term"], rows["value_us2"], strict=True))
@@ -59,7 +59,7 @@ def test_terms_are_those_of_the_parts_and_add_up() -> None:
 
 
 def test_a_slow_node_separates_statements() -> None:
-    found = separators(statements(), TABLES["checkpoints"].empty(), runs(), KEYS)
+    found = find_separating_properties(statements(), TABLES["checkpoints"].empty(), runs(), KEYS)
     first = found.filter(pl.col("property") == "node 2").row(0, named=True)
     assert first["cliffs_delta"] > 0.7
     assert first["p_value"] < 1e-6
@@ -70,13 +70,15 @@ def test_statements_under_a_checkpoint_are_told_apart() -> None:
     checkpoint = {"resource": "w2", "run_id": "w2/1", "node": "1", "start_time": NOON}
     checkpoint["end_time"] = NOON + timedelta(milliseconds=199)
     marks = TABLES["checkpoints"].conform(pl.DataFrame([checkpoint]))
-    found = separators(statements(), marks, runs(), KEYS).filter(pl.col("property") == "checkpoint under way")
+    found = find_separating_properties(statements(), marks, runs(), KEYS).filter(
+        pl.col("property") == "checkpoint under way"
+    )
     assert (found["n_with"].item(), found["n_without"].item()) == (100, 300)
 
 
 def test_few_statements_say_nothing() -> None:
-    assert variance_of(statements(20), runs(), KEYS).is_empty()
-    assert separators(statements(20), TABLES["checkpoints"].empty(), runs(), KEYS).is_empty()
+    assert decompose_time_variance(statements(20), runs(), KEYS).is_empty()
+    assert find_separating_properties(statements(20), TABLES["checkpoints"].empty(), runs(), KEYS).is_empty()
 
 
 def test_variances_of_recorded_traces_add_up(tmp_path: Path) -> None:

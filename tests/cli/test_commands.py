@@ -15,7 +15,7 @@ import pytest
 
 from citus_analysis.cli import main
 from citus_analysis.cli.output import print_json
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import log
 
@@ -337,7 +337,7 @@ def test_doctor_fails_where_the_scanner_was_not_built(
     def missing() -> str:
         raise ImportError("_scanner.so cannot be loaded")
 
-    monkeypatch.setattr("citus_analysis.formats.serverlog.pglog.compiled_scanner", missing)
+    monkeypatch.setattr("citus_analysis.formats.pglog.compiled_scanner", missing)
     assert run("doctor") == 1
     assert "no reading of server logs (_scanner.so cannot be loaded)" in capsys.readouterr().out
 
@@ -422,7 +422,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("text", "shown"), [("a\x1b[2J", "a\\x1b[2J"), ("a\nb", "a\\nb"), ("grün µ", "grün µ")])
 def test_printable(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_json_is_always_valid(capsys: pytest.CaptureFixture[str]) -> None:

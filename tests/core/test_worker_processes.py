@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.core.worker_processes import processes, say
+from citus_analysis.core.parallel import send_to_parent, start_worker_processes
 from citus_analysis.errors import InputError, UnknownNameError
 
 
@@ -27,7 +27,7 @@ def test_an_error_is_the_one_that_was_raised() -> None:
         InputError("is empty", path="a.log", place="line 1", way_out="remove it"),
         UnknownNameError("f", "x", ["y"]),
     ]
-    with processes(1, prepare=nothing) as executor:
+    with start_worker_processes(1, prepare=nothing) as executor:
         for error in errors:
             found = executor.submit(raising, error).exception()
             assert type(found) is type(error)
@@ -37,8 +37,8 @@ def test_an_error_is_the_one_that_was_raised() -> None:
 
 def test_messages_of_several_processes_arrive_whole() -> None:
     heard: list[object] = []
-    with processes(2, prepare=nothing, heard=heard.append) as executor:
-        for done in [executor.submit(say, (number, 3)) for number in range(50)]:
+    with start_worker_processes(2, prepare=nothing, heard=heard.append) as executor:
+        for done in [executor.submit(send_to_parent, (number, 3)) for number in range(50)]:
             done.result()
         deadline = time.monotonic() + 10
         while len(heard) < 50 and time.monotonic() < deadline:
@@ -48,7 +48,7 @@ def test_messages_of_several_processes_arrive_whole() -> None:
 
 def test_what_runs_at_the_end_is_killed() -> None:
     began = time.monotonic()
-    with processes(1, prepare=nothing) as executor:
+    with start_worker_processes(1, prepare=nothing) as executor:
         pid = executor.submit(os.getpid).result()
         executor.submit(time.sleep, 600)
     assert time.monotonic() - began < 60
@@ -56,14 +56,14 @@ def test_what_runs_at_the_end_is_killed() -> None:
 
 
 def test_an_interrupt_from_the_keyboard_is_not_theirs() -> None:
-    with processes(1, prepare=nothing) as executor:
+    with start_worker_processes(1, prepare=nothing) as executor:
         assert executor.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN
 
 
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from citus_analysis.core.worker_processes import processes\n"
+        "from citus_analysis.core.parallel import processes\n"
         "print('once', flush=True)\n"
         "with processes(1, prepare=int) as executor:\n"
         "    print(executor.submit(abs, -3).result())\n",
@@ -76,6 +76,6 @@ def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_all_are_started_at_once(number: int) -> None:
-    with processes(number, prepare=nothing) as executor:
+    with start_worker_processes(number, prepare=nothing) as executor:
         executor.submit(int).result()
         assert len(executor._processes) == number  # type: ignore[attr-defined]

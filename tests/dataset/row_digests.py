@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.research_object.computed_checks import row_digest
+from citus_analysis.research_object.checks import hash_table_rows
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.spans import build_traces
 from tests.recordings import copy_recordings
@@ -43,12 +43,12 @@ def of_recordings(jobs: int = 2) -> Digests:
         raw = copy_recordings(Path(name) / "raw", *SHAPES)
         ingest(raw, Path(name) / "dataset", jobs=jobs)
         dataset = open_dataset(Path(name) / "dataset")
-        return {table: row_digest(dataset.table(table)) for table in sorted(TABLES.keys() - OUTSIDE_DATASET)}
+        return {table: hash_table_rows(dataset.table(table)) for table in sorted(TABLES.keys() - OUTSIDE_DATASET)}
 
 
 def of_traces(recording: Recording) -> Digests:
     traces = build_traces(*recording.tables())
-    return {name: row_digest(getattr(traces, name)) for name in _TRACES}
+    return {name: hash_table_rows(getattr(traces, name)) for name in _TRACES}
 
 
 def _stepped(resource: str, node: str, step_ms: int) -> Recording:

@@ -7,8 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.query import access
+from citus_analysis.dataset import Dataset, access, ingest, open_dataset
 from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from tests.conftest import Tree

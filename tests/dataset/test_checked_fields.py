@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from citus_analysis.dataset.storage.checked_fields import with_checked_fields
+from citus_analysis.dataset.manifest import build_checked_dataclass
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Stored:
 
 
 def test_values_of_the_right_types_make_the_object() -> None:
-    assert with_checked_fields(Stored, {"path": "a", "rows": 3}) == Stored("a", 3)
-    assert with_checked_fields(Stored, {"path": "a", "rows": None, "labels": {}}) == Stored("a")
+    assert build_checked_dataclass(Stored, {"path": "a", "rows": 3}) == Stored("a", 3)
+    assert build_checked_dataclass(Stored, {"path": "a", "rows": None, "labels": {}}) == Stored("a")
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_values_of_the_right_types_make_the_object() -> None:
 )
 def test_others_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(TypeError):
-        with_checked_fields(Stored, values)
+        build_checked_dataclass(Stored, values)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.samples import align_to_runs
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.discover.identity import convert_facts
+from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.errors import UsageError
 
 REPORT = """pgbench (15.18)

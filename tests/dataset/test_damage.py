@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest
+from citus_analysis.dataset.manifest import DerivedState, Manifest
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log

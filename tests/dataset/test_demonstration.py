@@ -6,11 +6,10 @@ import pytest
 from citus_analysis.bottleneck import study_resources
 from citus_analysis.dataset import Dataset
 from citus_analysis.published import audit_runs
-from citus_analysis.published.checks.doubtful_samples import audited
+from citus_analysis.published.run_checks import collect_audited_tables
 from citus_analysis.report import intensity_table
-from citus_analysis.report.comparison_text import comparison_panels
-from citus_analysis.report.other_pairs import other_pairs
-from citus_analysis.report.profile_text import profile_sentences
+from citus_analysis.report.comparison import compare_other_pairs, comparison_panels
+from citus_analysis.report.profile import profile_sentences
 from citus_analysis.runner import load_experiment, make_plan
 from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs
@@ -105,7 +104,7 @@ def test_what_is_decided(demonstration: Dataset) -> None:
         for words, verdict in (("clients at the coordinator", "slower"), ("twice the CPU", "faster")):
             (found,) = (value for name, value in verdicts.items() if name.startswith(operation) and words in name)
             assert found == verdict
-    pairs = [one.comparison for one in other_pairs(selection, demonstration, study.base)]
+    pairs = [one.comparison for one in compare_other_pairs(selection, demonstration, study.base)]
     assert [one.verdict for one in pairs if one.label_a == "postgresql"] == ["faster", "faster"]
 
 
@@ -131,7 +130,7 @@ def test_the_profile_is_of_the_steady_state(demonstration: Dataset) -> None:
 
 
 def test_few_runs_are_doubtful(demonstration: Dataset) -> None:
-    findings = audit_runs(**audited(demonstration)).findings
+    findings = audit_runs(**collect_audited_tables(demonstration)).findings
     doubtful = findings.filter(pl.col("severity") == "red")
     assert doubtful.is_empty(), doubtful
 

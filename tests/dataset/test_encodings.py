@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.formats.sources.encodings import wide_encoding
+from citus_analysis.formats.deliveries.content import detect_wide_encoding
 from tests.conftest import Tree
 
 LOG = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] LOG:  duration: 1.000 ms  statement: SELECT 1\n" * 20
@@ -54,4 +54,4 @@ def test_its_rows_are_those_of_the_same_text_in_utf_8(
     [b"", b"x\0", bytes(400), bytes([1, 0]) * 200, LOG.encode(), LOG.encode() + bytes(900), LOG[:400].encode() * 2],
 )
 def test_other_files_are_not_taken_for_it(data: bytes) -> None:
-    assert wide_encoding(data) is None
+    assert detect_wide_encoding(data) is None

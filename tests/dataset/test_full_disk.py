@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.storage.manifest import Manifest
+from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.forking import forking
@@ -164,7 +164,7 @@ def test_a_manifest_that_cannot_even_begin(tree: Tree, out: Path, monkeypatch: p
     """Parts are in place before the first line names them: the folder is a dataset's all the same."""
     root = tree(study(5))
     with monkeypatch.context() as patch:
-        patch.setattr("citus_analysis.dataset.storage.manifest._write_through", no_room)
+        patch.setattr("citus_analysis.dataset.manifest._write_through", no_room)
         with pytest.raises(DatasetError, match=r"_manifest.jsonl: byte 0: cannot be written: No space left on device"):
             ingest(root, out)
     assert contents(out) == {}
@@ -181,7 +181,7 @@ def test_a_manifest_that_cannot_be_made_shorter_stays_long(
         manifest.commit(state)
     long = manifest.path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("citus_analysis.dataset.storage.manifest._write_through", no_room)
+        patch.setattr("citus_analysis.dataset.manifest._write_through", no_room)
         manifest.compact()
     assert manifest.path.read_bytes() == long
     manifest.compact()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from citus_analysis.dataset.discover.identity import Identity, convert_facts, name_facts, plain_name
+from citus_analysis.dataset.identity import Identity, convert_facts, name_facts, strip_compression_suffix
 from citus_analysis.errors import UnknownNameError, UsageError
 
 CLIENT = {"phase": "load", "workload": "A", "threads": 16, "records": 60000, "iteration": 3, "workers": 2}
@@ -104,4 +104,4 @@ def test_the_space_at_the_end_of_a_prefix_is_kept() -> None:
 
 @pytest.mark.parametrize(("name", "plain"), [("a.log.gz", "a.log"), ("a.ZST", "a"), ("a.bz2", "a"), ("gz", "gz")])
 def test_plain_name(name: str, plain: str) -> None:
-    assert plain_name(name) == plain
+    assert strip_compression_suffix(name) == plain

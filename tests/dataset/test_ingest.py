@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
-from citus_analysis.dataset.ingesting.records.log_records import take_in
-from citus_analysis.dataset.storage.digests import content_hash
-from citus_analysis.dataset.storage.manifest import Part, exclusive
+from citus_analysis.dataset.derive import take_in
+from citus_analysis.dataset.digests import hash_file_content
+from citus_analysis.dataset.manifest import ParquetPart, lock_dataset
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed
-from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
-from citus_analysis.spans.read.streamed import Pass
+from citus_analysis.formats.parsing.recognition import Recognised, recognise_sources
+from citus_analysis.spans.executions import Pass
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
 
@@ -76,7 +76,7 @@ def test_rows_and_files_do_not_depend_on_jobs(
 ) -> None:
     root = tree({**study, "V3/pglogs/PGLOG-3-1.log": log(*range(2000, 5000), bad=2)})
     ingest(root, tmp_path / "one", jobs=1)
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.ingestion.BIG_BYTES", 10_000)
+    monkeypatch.setattr("citus_analysis.dataset.ingestion.BIG_BYTES", 10_000)
     ingest(root, tmp_path / "four", jobs=4)
     assert contents(tmp_path / "one") == contents(tmp_path / "four")
     assert open_dataset(tmp_path / "one").content_hash == open_dataset(tmp_path / "four").content_hash
@@ -240,7 +240,7 @@ def test_files_are_recognised_anew_once_when_formats_changed(
         looked.append(content.path)
         return detect(content, forced)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.recognise_sources", counted)
+    monkeypatch.setattr("citus_analysis.dataset.recognise.recognise_sources", counted)
     ingest(root, out)
     assert len(looked) == 9
     for module in ("task", "ingestion"):
@@ -439,7 +439,7 @@ def test_a_file_that_can_no_longer_be_read_keeps_its_rows(
     def closed(path: Path) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", closed)
+    monkeypatch.setattr("citus_analysis.dataset.recognise.hash_file_content", closed)
     with pytest.raises(InputError, match="Permission denied"):
         ingest(root, out)
     assert open_dataset(out).runs().height == 2
@@ -451,9 +451,9 @@ def test_an_unreadable_file_is_listed_with_the_reason(
     def sometimes(path: Path) -> str:
         if path.name == "PGLOG-0-1.log":
             raise PermissionError(13, "Permission denied")
-        return content_hash(path)
+        return hash_file_content(path)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", sometimes)
+    monkeypatch.setattr("citus_analysis.dataset.recognise.hash_file_content", sometimes)
     summary = ingest(tree(study), out)
     assert (summary.exit_code, summary.failed) == (1, 1)
     assert summary.messages == ("V3/pglogs/PGLOG-0-1.log: cannot be read: Permission denied",)
@@ -489,7 +489,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tree: Tree, study: dic
 def test_two_ingests_at_once(tree: Tree, study: dict[str, str], out: Path) -> None:
     root = tree(study)
     ingest(root, out)
-    with exclusive(out), pytest.raises(DatasetError, match="another ingest is writing to this dataset"):
+    with lock_dataset(out), pytest.raises(DatasetError, match="another ingest is writing to this dataset"):
         ingest(root, out)
 
 
@@ -602,11 +602,11 @@ def test_traces_of_an_iteration_read_its_files_alone(
     """Files times iterations would be read otherwise, which is the square of thousands."""
     read: list[int] = []
 
-    def counted(parts: Sequence[Part], *rest: Any, **options: Any) -> Pass:
+    def counted(parts: Sequence[ParquetPart], *rest: Any, **options: Any) -> Pass:
         read.append(len(parts))
         return take_in(parts, *rest, **options)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.records.log_records.take_in", counted)
+    monkeypatch.setattr("citus_analysis.dataset.derive.take_in", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]

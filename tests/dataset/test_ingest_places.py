@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.ingesting import ingestion as ingestion_module
+from citus_analysis.dataset import ingestion as ingestion_module
 from citus_analysis.errors import InputError, UsageError
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 from tests.conftest import ROOT, Tree
 from tests.dataset.tiny_formats import log
 
@@ -76,7 +76,7 @@ def test_a_file_that_vanishes_meanwhile(tree: Tree, out: Path, monkeypatch: pyte
 def test_any_name_of_a_resource_has_a_place_inside(tree: Tree, out: Path, tmp_path: Path, resource: str) -> None:
     summary = ingest(tree(LOG), out, meta={"resource": resource})
     assert (summary.exit_code, heights(out)) == (0, (2, 2))
-    name = printable(resource)  # control characters are shown, never stored
+    name = make_printable(resource)  # control characters are shown, never stored
     assert open_dataset(out).log_events()["resource"].unique().to_list() == [name]
     assert open_dataset(out).sql("SELECT DISTINCT resource FROM sources").rows() == [(name,)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "src"]

@@ -26,8 +26,8 @@ def test_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (root / path.name).symlink_to(path)
     ingest(root, one, jobs=1)
     # The logs, compressed, are of a few tens of kilobytes: these are then cut into chunks for all threads.
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.ingestion.BIG_BYTES", 10_000)
-    monkeypatch.setattr("citus_analysis.formats.serverlog.pglog._read.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("citus_analysis.dataset.ingestion.BIG_BYTES", 10_000)
+    monkeypatch.setattr("citus_analysis.formats.pglog.CHUNK_BYTES", 100_000)
     ingest(root, four, jobs=4)
     first, second = open_dataset(one), open_dataset(four)
     assert len(first.tables()) == 24

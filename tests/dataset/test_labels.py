@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset.discover.identity import Facts
-from citus_analysis.dataset.discover.labels import Labels, split_facts
-from citus_analysis.dataset.discover.resource_folders import Identifier
-from citus_analysis.dataset.discover.walk import walk
+from citus_analysis.dataset.identity import Facts, Labels, split_facts
+from citus_analysis.dataset.source_files import Identifier
+from citus_analysis.dataset.walk import walk
 from citus_analysis.errors import InputError
 from tests.conftest import Tree
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState, exclusive
+from citus_analysis.dataset.manifest import DerivedState, Manifest, ParquetPart, SourceState, lock_dataset
 from citus_analysis.errors import DatasetError
 
 
 def source(name: str, key: str = "k") -> SourceState:
-    parts = (Part("runs", f"runs/resource=V3/{name}-{key}.parquet", 3),)
+    parts = (ParquetPart("runs", f"runs/resource=V3/{name}-{key}.parquet", 3),)
     return SourceState(name, "V3", f"{name}.log", f"/x/{name}.log", key, "h", 7, identity={"node": "1"}, parts=parts)
 
 
 def derived(key: str) -> DerivedState:
-    return DerivedState("V3", "runs", key, (Part("runs", "runs/resource=V3/runs.parquet", 1),))
+    return DerivedState("V3", "runs", key, (ParquetPart("runs", "runs/resource=V3/runs.parquet", 1),))
 
 
 def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path: Path, text: str, messag
 
 HOLD = """
 import sys, pathlib
-from citus_analysis.dataset.storage.manifest import exclusive
+from citus_analysis.dataset.manifest import exclusive
 with exclusive(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()
@@ -139,11 +139,11 @@ def test_only_one_process_writes_and_the_lock_dies_with_it(tmp_path: Path) -> No
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(DatasetError, match="another ingest is writing"), exclusive(tmp_path):
+        with pytest.raises(DatasetError, match="another ingest is writing"), lock_dataset(tmp_path):
             pass
         other.kill()
         other.wait()
-    with exclusive(tmp_path):
+    with lock_dataset(tmp_path):
         pass
 
 
@@ -152,4 +152,4 @@ def test_only_one_process_writes_and_the_lock_dies_with_it(tmp_path: Path) -> No
 )
 def test_a_part_outside_the_dataset_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="leads out of the dataset"):
-        Part("runs", path, 1)
+        ParquetPart("runs", path, 1)

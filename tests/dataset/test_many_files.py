@@ -16,7 +16,7 @@ from typing import Never
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.ingesting.workers.pool import MANY_ITEMS, Pool, Stopped
+from citus_analysis.dataset.workers import MANY_ITEMS, Pool, Stopped
 from tests.recordings import RECORDED
 
 COPIES = 8
@@ -25,7 +25,7 @@ PROGRAM = """
 import sys
 from citus_analysis.core import worker_processes
 from citus_analysis.dataset import ingest
-from citus_analysis.dataset.ingesting.workers.pool import Pool
+from citus_analysis.dataset.workers import Pool
 start = Pool.start_processes
 def started(pool, items):
     before = pool._processes

@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.storage.integrity import fingerprints
-from citus_analysis.dataset.storage.manifest import Manifest, Part
+from citus_analysis.dataset.manifest import Manifest, ParquetPart
+from citus_analysis.dataset.parts import compute_file_fingerprints
 from citus_analysis.errors import OutdatedDatasetWarning, UsageError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyClient, TinyLog
@@ -40,8 +40,8 @@ def record_files(out: Path) -> None:
         manifest.commit(replace(state, parts=tuple(recorded(out, part) for part in state.parts)))
 
 
-def recorded(out: Path, part: Part) -> Part:
-    size, footer_hash, hash_ = fingerprints(memoryview((out / part.path).read_bytes()))
+def recorded(out: Path, part: ParquetPart) -> ParquetPart:
+    size, footer_hash, hash_ = compute_file_fingerprints(memoryview((out / part.path).read_bytes()))
     return replace(part, bytes=size, footer_hash=footer_hash, hash=hash_)
 
 

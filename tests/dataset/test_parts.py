@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from pyarrow import parquet
 
-from citus_analysis.dataset.storage import parts
-from citus_analysis.dataset.storage.encoding import scan_table
-from citus_analysis.dataset.storage.files import tidy
-from citus_analysis.dataset.storage.manifest import Part
-from citus_analysis.dataset.storage.parts import PartWriter, part_path
-from citus_analysis.dataset.storage.store import FolderStore
+from citus_analysis.dataset import parts
+from citus_analysis.dataset.manifest import ParquetPart
+from citus_analysis.dataset.parts import PartWriter, build_part_path, scan_table
+from citus_analysis.dataset.store import FolderStore, tidy
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
 EVENTS = TABLES["log_events"]
@@ -38,7 +36,7 @@ def events(start: int, stop: int) -> pa.RecordBatch:
     return EVENTS.batch(frame)
 
 
-def write(folder: Path, cuts: list[int], resource: str = "V3", threads: int = 1) -> list[Part]:
+def write(folder: Path, cuts: list[int], resource: str = "V3", threads: int = 1) -> list[ParquetPart]:
     writer = PartWriter(folder, resource, "stem", threads)
     for start, stop in pairwise(cuts):
         writer.write({"log_events": events(start, stop)})
@@ -47,7 +45,7 @@ def write(folder: Path, cuts: list[int], resource: str = "V3", threads: int = 1)
     return [item.part for item in staged]
 
 
-def contents(folder: Path, named: list[Part]) -> list[bytes]:
+def contents(folder: Path, named: list[ParquetPart]) -> list[bytes]:
     return [(folder / part.path).read_bytes() for part in named]
 
 
@@ -169,7 +167,7 @@ def test_a_failure_of_the_caller_leaves_nothing(tmp_path: Path, failure: type[Ba
 @pytest.mark.parametrize("resource", ["w2-t16", "2024", "a/b", "50 % off=ü", "..", "it's", "名" * 36])
 def test_any_name_of_a_resource_is_one_folder_that_every_tool_reads_back(tmp_path: Path, resource: str) -> None:
     named = write(tmp_path, [0, 2], resource)
-    path = part_path("log_events", resource, "stem")
+    path = build_part_path("log_events", resource, "stem")
     assert (tmp_path / path).resolve().parent.parent == (tmp_path / "log_events").resolve()
     assert [(part.table, part.path, part.rows) for part in named] == [("log_events", path, 2)]
     frame = scan_table(EVENTS, tmp_path, named).collect()

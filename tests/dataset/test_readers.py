@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.storage.files import GRACE_S, vacuum
+from citus_analysis.dataset.store import GRACE_S, vacuum
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log
@@ -119,11 +119,11 @@ def test_vacuum_by_age_and_at_once(tree: Tree, out: Path) -> None:
 
 
 def test_vacuum_needs_a_dataset_that_nobody_writes_to(out: Path, tmp_path: Path) -> None:
-    from citus_analysis.dataset.storage.manifest import exclusive
+    from citus_analysis.dataset.manifest import lock_dataset
 
     with pytest.raises(DatasetError, match="is not a dataset"):
         vacuum(tmp_path / "nowhere")
-    with exclusive(out), pytest.raises(DatasetError, match="another ingest is writing"):
+    with lock_dataset(out), pytest.raises(DatasetError, match="another ingest is writing"):
         vacuum(out)
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from citus_analysis.dataset.ingesting.records import log_records, session_groups
-from citus_analysis.spans.read import streamed
+from citus_analysis.dataset import derive as log_records
+from citus_analysis.dataset import derive as session_groups
+from citus_analysis.spans import executions as streamed
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
 KNOWN = json.loads(KEPT.read_text(encoding="utf-8"))

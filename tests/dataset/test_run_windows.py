@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.run_windows import KnownRun, Tagger, assign
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.run_windows import KnownRun, Tagger, assign
 from citus_analysis.schema import TABLES
 
 NODE = Identity("V3", node="1", iteration=2)
@@ -179,7 +179,7 @@ def test_growth_belongs_to_the_run_in_which_most_of_it_was(from_ms: int | None, 
 
 def test_threads_never_make_polars_look_for_numpy() -> None:
     program = (
-        "import citus_analysis.dataset, citus_analysis.dataset.ingesting.ingestion, polars._dependencies as found;"
+        "import citus_analysis.dataset, citus_analysis.dataset.ingestion, polars._dependencies as found;"
         "print(type(found.numpy).__name__)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

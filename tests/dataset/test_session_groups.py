@@ -9,14 +9,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.ingesting import ingestion
-from citus_analysis.dataset.ingesting.records import log_records, session_groups
+from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset
+from citus_analysis.dataset import derive as log_records
+from citus_analysis.dataset import derive as session_groups
 from citus_analysis.errors import DatasetError
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE
-from citus_analysis.spans.read import sessions
-from citus_analysis.spans.read.assembling import frame_of
-from citus_analysis.spans.read.streamed import NotInOrder
+from citus_analysis.formats.pglog.assembly import NO_CODE
+from citus_analysis.spans import executions as sessions
+from citus_analysis.spans.executions import NotInOrder, make_column_frame
 from tests.recordings import RECORDED
 
 TABLES = {
@@ -92,7 +91,7 @@ def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
         patch.object(log_records, "IN_MEMORY", 0),
-        patch.object(log_records, "laid_aside", side_effect=full),
+        patch.object(log_records, "spill_arrays", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):
         ingest(RECORDED / "w2-t4-insert", tmp_path / "out")
@@ -108,6 +107,8 @@ def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
 
 def test_executions_of_an_unknown_kind_come_back(tmp_path: Path) -> None:
     items = np.array([(0,), (NO_CODE,), (1,)], dtype=[("statement_kind", np.uint8)])
-    executions = frame_of({"statement_kind": sessions._kinds(items)}).with_columns(sessions._KIND)
+    executions = make_column_frame({"statement_kind": sessions._extract_statement_kinds(items)}).with_columns(
+        sessions._KIND
+    )
     executions.write_ipc_stream(tmp_path / "executions.arrows", compression="lz4")
     assert pl.read_ipc_stream(tmp_path / "executions.arrows").to_series().to_list() == ["select", None, "insert"]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.query.reading_sql import require_reading
+from citus_analysis.dataset.sql import require_reading
 from citus_analysis.errors import DatasetError, UsageError
 from tests.conftest import Tree
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.dataset.discover.walk import Found, display, walk
+from citus_analysis.dataset.walk import FoundFile, display, walk
 from citus_analysis.errors import InputError
 from tests.conftest import Tree
 
 
-def names(files: list[Found]) -> list[str]:
+def names(files: list[FoundFile]) -> list[str]:
     return [found.relative for found in files]
 
 

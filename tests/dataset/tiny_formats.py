@@ -16,8 +16,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject
-from citus_analysis.formats.api.format import reject_rows
-from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
+from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX, TIMEZONE, Option, reject_rows
 
 
 class TinyClient(Format):

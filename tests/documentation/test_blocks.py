@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 import citus_analysis
-from citus_analysis.dataset.discover.labels import Labels
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.dataset.identity import Labels
+from citus_analysis.runner.experiment import parse_experiment
 from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by, commands_of
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]

@@ -12,8 +12,8 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.explorer import Selection, explore, freeze, frozen_view
 from citus_analysis.explorer.frozen_page import FRONT_END, FrozenView, render_page
 from citus_analysis.report import Page as ReportPage
-from citus_analysis.report.engine.html import export_html
-from citus_analysis.report.engine.notebook_document import Cell, Notebook, Output, OutputData, OutputMetadata
+from citus_analysis.report.html import export_html
+from citus_analysis.report.notebooks import Cell, CellOutput, Notebook, OutputData, OutputMetadata
 from tests.explorer.test_exploring import SLOW
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ def test_texts_of_a_log_are_shown_and_not_run(page: "Page", recorded_dataset: Da
 def test_a_report_embeds_a_selection(
     page: "Page", recorded_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outputs: list[Output] = []
+    outputs: list[CellOutput] = []
 
     def show(data: OutputData, *, raw: bool, metadata: OutputMetadata) -> None:
         assert raw
         outputs.append({"data": data, "metadata": metadata})
 
-    monkeypatch.setattr("citus_analysis.report.engine.page.display", show)
+    monkeypatch.setattr("citus_analysis.report.page.display", show)
     view = frozen_view(recorded_dataset, SLOW, statements=2)
     hostile = "'></iframe><script>top.document.title='run'</script>"
     texts = view.html.replace("acquired ShareLock", hostile.replace("<", "\\u003c"))

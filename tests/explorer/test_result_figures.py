@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.bottleneck.evidence.run_variance import split_run_variance
+from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UsageError
-from citus_analysis.tracking.track_results import TrackedSeries
+from citus_analysis.tracking import TrackedSeries
 
 RUNS = pl.DataFrame(
     {

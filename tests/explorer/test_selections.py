@@ -8,8 +8,8 @@ import pytest
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.explorer import Exploration, Selection, against_the_rest
-from citus_analysis.explorer.heat_cells import heat_map
-from citus_analysis.explorer.selections import with_elapsed
+from citus_analysis.explorer.exploring import build_heat_map
+from citus_analysis.explorer.selections import add_elapsed_time
 
 RUN = "w2-t16-insert/load-A-t16-r60000-w2-d1-i1"
 SELECTIONS = [
@@ -56,9 +56,9 @@ def test_cells_count_the_statements_of_their_rectangle(exploration: Exploration)
 
 
 def test_a_map_of_nothing_and_of_extremes() -> None:
-    assert heat_map(pl.DataFrame({"elapsed_us": [], "total_us": []})).n == 0
+    assert build_heat_map(pl.DataFrame({"elapsed_us": [], "total_us": []})).n == 0
     extremes = pl.DataFrame({"elapsed_us": [0, 86_400_000_000], "total_us": [0.0, 3e12]})
-    shown = heat_map(extremes)
+    shown = build_heat_map(extremes)
     assert (shown.width_s, shown.columns) == (1000.0, 87)
     assert shown.limits_us[0] == 0.0
     assert shown.limits_us[-1] > 3e12
@@ -81,8 +81,8 @@ def test_what_no_selection_is_refused(values: dict[str, object], error: type[Exc
 
 def test_frames_come_back_in_the_callers_kind(recorded_dataset: Dataset) -> None:
     statements = recorded_dataset.statements().filter(resource="w2-t4-insert")
-    expected = with_elapsed(statements)
-    given = with_elapsed(statements.to_arrow())
+    expected = add_elapsed_time(statements)
+    given = add_elapsed_time(statements.to_arrow())
     assert isinstance(given, pa.Table)
     assert given.num_rows == expected.height > 0
     assert isinstance(against_the_rest(expected.to_pandas(), expected.to_pandas()), pd.DataFrame)

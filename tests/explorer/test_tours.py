@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.report.engine.execution.kernel import Kernel
+from citus_analysis.report.kernel import Kernel
 from tests.recordings import RECORDED, ROOT
 
 

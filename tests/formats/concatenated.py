@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from citus_analysis.formats import Content, Hints, find_outputs, format_named, formats
-from citus_analysis.formats.api.registry import best_format
+from citus_analysis.formats.parsing.registry import find_best_format
 from tests.formats.sampling import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -56,7 +56,7 @@ class Sample:
 
 def _read(path: Path) -> Sample | None:
     text = Content(path).read(2**26)
-    found = best_format(path.name, text[: 2**16])[0]
+    found = find_best_format(path.name, text[: 2**16])[0]
     if found is None or not found.openings or len(text) > MOST_BYTES or b"\0" in text:
         return None
     return Sample(str(path.relative_to(DATA)), found.name, text)

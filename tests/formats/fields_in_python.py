@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.core.array_types import Bools, Floats, Integers
-from citus_analysis.formats.reading.text_fields import CLOCK, MOMENT, MOMENT_UTC, NUMBER, Fields
+from citus_analysis.core.type_aliases import Bools, Floats, Integers
+from citus_analysis.formats.parsing.sampler_lines import CLOCK, MOMENT, MOMENT_UTC, NUMBER, TextFields
 
 __all__ = ["split_in_python"]
 
@@ -24,8 +24,8 @@ _MOMENT: Final = (
 )
 
 
-def split_in_python(data: bytes, separator: str) -> Fields:
-    """The fields of each line, as :func:`citus_analysis.formats.reading.text_fields.split_fields` gives them."""
+def split_in_python(data: bytes, separator: str) -> TextFields:
+    """The fields of each line, as :func:`citus_analysis.formats.parsing.sampler_lines.split_fields` gives them."""
     text = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(np.concatenate([[_NEWLINE], text[:-1]])[: len(text)] == _NEWLINE)
     begins, ends = _between_blanks(text) if separator == " " else _between(text, starts, ord(separator))
@@ -36,9 +36,9 @@ def split_in_python(data: bytes, separator: str) -> Fields:
     beginning = text[np.minimum(begin, max(len(data) - 1, 0))] if len(data) else text
     numeric = ((beginning - ord("0") < 10) | (beginning == ord("-"))) & (length > 0) & (length <= _LONGEST)
     places = np.flatnonzero(numeric)
-    found = Fields(data.decode("ascii", "replace").encode("ascii", "replace"), first, begin, length, number, kind)
+    found = TextFields(data.decode("ascii", "replace").encode("ascii", "replace"), first, begin, length, number, kind)
     number[places], kind[places] = _numbers_of(found.texts(places))
-    return Fields(data, first, begin, length, number, kind)
+    return TextFields(data, first, begin, length, number, kind)
 
 
 def _between_blanks(text: npt.NDArray[np.uint8]) -> tuple[Integers, Integers]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from citus_analysis.formats import Content, Format, Hints
-from citus_analysis.formats.clients.pgbench import FORMAT as PGBENCH
-from citus_analysis.formats.clients.ycsb import FORMAT as YCSB
+from citus_analysis.formats.pgbench import FORMAT as PGBENCH
+from citus_analysis.formats.ycsb import FORMAT as YCSB
 from tests.formats.clients import SAMPLES
 from tests.recordings import RECORDED
 

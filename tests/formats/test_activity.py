@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.snapshots import activity
+from citus_analysis.formats import activity
 from tests.formats.sampling import ROOT, Read, read, read_bytes
 
 DATA = ROOT / "tests" / "data" / "snapshots"

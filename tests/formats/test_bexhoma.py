@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, Parsed, detect_format, format_named
-from citus_analysis.formats.collections.bexhoma import read_bexhoma
-from citus_analysis.formats.recognition.closest import closest_reading
+from citus_analysis.formats.bexhoma import read_bexhoma
+from citus_analysis.formats.parsing.recognition import describe_closest_format
 from tests.formats.sampling import ROOT
 
 SUMMARIES = ROOT / "tests" / "data" / "collections" / "bexhoma"
@@ -79,7 +79,7 @@ def test_times_of_queries() -> None:
 def test_an_experiment_that_only_loads_has_no_run() -> None:
     with pytest.raises(FormatError, match="no summary of bexhoma with a table of runs"):
         read_bexhoma(LOAD.read_bytes())
-    assert "experiment of bexhoma, without a table of its runs" in closest_reading(LOAD.name, LOAD.read_bytes())
+    assert "experiment of bexhoma, without a table of its runs" in describe_closest_format(LOAD.name, LOAD.read_bytes())
 
 
 def test_a_damaged_line_is_rejected(tmp_path: Path) -> None:

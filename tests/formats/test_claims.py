@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from citus_analysis.formats import Content
-from citus_analysis.formats.api.registry import formats
+from citus_analysis.formats.parsing.registry import formats
 from tests.formats.clients import SAMPLES
 from tests.formats.sampling import CORPUS, REALWORLD
 

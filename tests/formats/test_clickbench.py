@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, Parsed, detect_format, format_named
-from citus_analysis.formats.collections.clickbench import POSITIONS, read_clickbench
+from citus_analysis.formats.clickbench import POSITIONS, read_clickbench
 from tests.formats.sampling import ROOT
 
 RESULTS = ROOT / "tests" / "data" / "collections" / "clickbench"

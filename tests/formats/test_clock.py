@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.parsing.times import infer_date_order, parse_times
 
 EVENING = datetime(2026, 11, 20, 21, 10, 57, tzinfo=UTC)
 
@@ -70,13 +70,13 @@ def test_hour_that_the_clock_change_skips_is_null() -> None:
     ],
 )
 def test_order_of_day_and_month_by_evidence(dates: list[str], comma: bool, order: str) -> None:
-    assert date_order(dates, {}, decimal_comma=comma) == order
+    assert infer_date_order(dates, {}, decimal_comma=comma) == order
 
 
 def test_option_decides_the_order_where_numbers_cannot() -> None:
-    assert date_order(["05/06/26"], {"date_order": "dmy"}) == "dmy"
+    assert infer_date_order(["05/06/26"], {"date_order": "dmy"}) == "dmy"
 
 
 def test_the_order_must_be_a_known_name() -> None:
     with pytest.raises(UnknownNameError, match="date_order"):
-        date_order([], {"date_order": "american"})
+        infer_date_order([], {"date_order": "american"})

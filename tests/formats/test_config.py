@@ -6,7 +6,7 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints, Parsed, detect_format, format_named
-from citus_analysis.formats.catalogue.config import flatten_settings, load_config
+from citus_analysis.formats.config import flatten_settings, load_config
 from tests.recordings import RECORDED as _ALL
 
 RECORDED = _ALL / "w2-t16-insert"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats.samplers.dstat import FORMAT
+from citus_analysis.formats.dstat import FORMAT
 from tests.formats.sampling import DATA, REALWORLD, read, read_bytes
 
 DSTAT = DATA / "dstat"

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.clients.go_ycsb import FORMAT
-from citus_analysis.formats.clients.ycsb import FORMAT as YCSB
+from citus_analysis.formats.go_ycsb import FORMAT
+from citus_analysis.formats.ycsb import FORMAT as YCSB
 from tests.formats.sampling import Read, read_bytes
 
 RECORDED = Path(__file__).parents[1] / "data" / "clients" / "go_ycsb"

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.serverlog.gpcsvlog import FORMAT
+from citus_analysis.formats.gpcsvlog import FORMAT
 from tests.formats.sampling import ROOT, read, read_bytes
 
 LOG: Final = ROOT / "tests" / "data" / "servers" / "greenplum" / "gpdb-2026-01-30_060000.csv"

@@ -9,7 +9,7 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, format_named
-from citus_analysis.formats.clients.hammerdb._job_report import read_job_facts
+from citus_analysis.formats.hammerdb import read_job_facts
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "hammerdb"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats.samplers import host_counters
+from citus_analysis.formats import host_counters
 from tests.formats.sampling import ROOT, read, read_bytes
 
 FORMAT = host_counters.FORMAT

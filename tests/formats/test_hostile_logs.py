@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, detect_format, format_named
-from citus_analysis.formats.sources.content import Block, Cut, Unread
+from citus_analysis.formats.deliveries.content import Block, Cut, Unread
 
 from .pglog.logs import Read, gathered, line, written
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.formats import Content
-from citus_analysis.formats.samplers.iostat import FORMAT
+from citus_analysis.formats.iostat import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, Read, read, read_bytes
 
 TEXTS = sorted(path for path in DATA.glob("iostat-*") if path.suffix != ".json")

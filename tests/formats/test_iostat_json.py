@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.reading import json_reports
-from citus_analysis.formats.samplers.iostat import FORMAT as TEXT
-from citus_analysis.formats.samplers.iostat_json import FORMAT
+from citus_analysis.formats.iostat import FORMAT as TEXT
+from citus_analysis.formats.iostat_json import FORMAT
+from citus_analysis.formats.parsing import json_records as json_reports
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
 
 DOCUMENT = DATA / "iostat-o-json.json"

@@ -10,9 +10,8 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import find_outputs, format_named, formats
-from citus_analysis.formats.outputs.finding import Output
-from citus_analysis.formats.outputs.hints import hint_facts
-from citus_analysis.formats.outputs.transcripts import HINT_CHARS
+from citus_analysis.formats.parsing.outputs import ToolOutput
+from citus_analysis.formats.parsing.transcripts import HINT_CHARS, parse_hint_facts
 from tests.formats.concatenated import BETWEEN, DATA, Sample, concatenated, rows, samples
 
 #: Recordings that are not found among others, and why.
@@ -83,7 +82,7 @@ def cut(text: bytes) -> list[tuple[str, bytes]]:
     return [(one.format_name, text[one.own]) for one in covering(text)]
 
 
-def covering(text: bytes) -> list[Output]:
+def covering(text: bytes) -> list[ToolOutput]:
     outputs = find_outputs(text)
     assert outputs[0].begin == 0
     assert outputs[-1].end == len(text)
@@ -121,7 +120,7 @@ def test_each_output_of_a_text_has_the_rows_of_its_file(seed: int, tmp_path: Pat
 def test_a_single_recording_is_read_as_it_is(name: str) -> None:
     for one in samples()[name]:
         if not one.name.startswith("clients/outputs"):
-            assert find_outputs(one.text) == [Output(0, len(one.text), 0, 0, name, "")], one.name
+            assert find_outputs(one.text) == [ToolOutput(0, len(one.text), 0, 0, name, "")], one.name
 
 
 @pytest.mark.parametrize(
@@ -305,7 +304,7 @@ def test_the_log_of_a_server_is_not_divided() -> None:
         b"transaction type: <builtin: select only>\nscaling factor: 1\n'\n"
     )
     server = format_named("pglog")
-    assert find_outputs(log, lambda _: server) == [Output(0, len(log), 0, 0, "pglog", "")]
+    assert find_outputs(log, lambda _: server) == [ToolOutput(0, len(log), 0, 0, "pglog", "")]
 
 
 def test_many_unknown_lines_stay_rejected() -> None:
@@ -362,7 +361,7 @@ def test_an_output_in_the_frame_of_a_pod(name: str, output: bytes, mark: bytes) 
     text = HEAD + mark + output + mark + TAIL
     (one,) = covering(text)
     assert (one.format_name, text[one.own].strip()) == (name, output.strip())
-    assert hint_facts(one.hint) == {"iteration": 2, "drivers": 4, "workload": "a"}
+    assert parse_hint_facts(one.hint) == {"iteration": 2, "drivers": 4, "workload": "a"}
     assert "s3cret" not in one.hint
 
 
@@ -389,7 +388,7 @@ def test_an_output_in_the_frame_of_a_pod(name: str, output: bytes, mark: bytes) 
     ],
 )
 def test_only_certain_facts_are_read_off_a_hint(hint: str, facts: dict[str, str | int]) -> None:
-    assert hint_facts(hint) == facts
+    assert parse_hint_facts(hint) == facts
 
 
 def test_a_hint_is_redacted_printable_and_short() -> None:

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.formats.sources import packed as _packed
-from citus_analysis.formats.sources.packed import GzipStream, PackedStream, ZstdStream
+from citus_analysis.formats.deliveries import content as _packed
+from citus_analysis.formats.deliveries.content import GzipStream, PackedStream, ZstdStream
 
 TEXT = b"".join(b"line %d: %d\n" % (number, number * 7919 % 10_007) for number in range(3_000))
 STREAMS: dict[type[PackedStream], Callable[[bytes], bytes]] = {

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.formats import Content
-from citus_analysis.formats.perf.perf_report import FORMAT
-from citus_analysis.formats.perf.perf_script import FORMAT as SCRIPT
+from citus_analysis.formats.perf_report import FORMAT
+from citus_analysis.formats.perf_script import FORMAT as SCRIPT
 from tests.formats.sampling import CORPUS, PERF, REALWORLD, Read, read, read_bytes
 
 REPORTS = sorted(

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.perf import perf_script
-from citus_analysis.formats.perf.perf_script import FORMAT
+from citus_analysis.formats import Content, Hints, perf_script
+from citus_analysis.formats.perf_script import FORMAT
 from tests.formats.sampling import CORPUS, PERF, REALWORLD, read, read_bytes
 
 STACKS = PERF / "script.txt.zst"

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.formats import Content
-from citus_analysis.formats.perf.perf_stat import FORMAT
+from citus_analysis.formats.perf_stat import FORMAT
 from tests.formats.sampling import CORPUS, PERF, Read, read, read_bytes
 
 MULTIPLEXED = """\

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints
-from citus_analysis.formats.clients._pgbench_lines import ATTEMPTED
-from citus_analysis.formats.clients.pgbench import FORMAT
-from citus_analysis.formats.clients.pgbench_log import FORMAT as LOG
+from citus_analysis.formats.pgbench import ATTEMPTED, FORMAT
+from citus_analysis.formats.pgbench_log import FORMAT as LOG
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.merged_clients import derive_operation_latencies
 from tests.formats.clients import SAMPLES

@@ -12,7 +12,7 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.snapshots.pgbouncer_show import FORMAT
+from citus_analysis.formats.pgbouncer_show import FORMAT
 from tests.formats.sampling import ROOT, Read, read, read_bytes
 
 RECORDED: Final = ROOT / "tests" / "data" / "servers" / "pgbouncer"

@@ -10,9 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Hints, detect_format, format_named
-from citus_analysis.formats.serverlog import pgcsvlog
-from citus_analysis.formats.serverlog.pgcsvlog import FORMAT
+from citus_analysis.formats import Content, Hints, detect_format, format_named, pgcsvlog
+from citus_analysis.formats.pgcsvlog import FORMAT
 
 from .pglog.logs import gathered, written
 

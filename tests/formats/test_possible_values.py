@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import mean_symbols
-from citus_analysis.bottleneck.utilization import resource_utilization
-from citus_analysis.core.possible_values.doubtful_values import without_doubtful
+from citus_analysis.bottleneck.resources import compute_resource_utilization
+from citus_analysis.core.possible_values import null_out_of_range_values
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.published import audit_runs
-from citus_analysis.published.checks.doubtful_samples import audited, doubtful_samples
+from citus_analysis.published.run_checks import collect_audited_tables, find_out_of_range_samples
 from citus_analysis.schema import TABLES
 from tests.formats.printed_samples import PRINTERS
 from tests.formats.sampling import DATA, Read, read
@@ -66,7 +66,7 @@ def test_values_are_kept_as_printed() -> None:
         2**63,
         214748364.7,
     )
-    sound = without_doubtful(rows).filter(sample=1, device="sdf")
+    sound = null_out_of_range_values(rows).filter(sample=1, device="sdf")
     assert sound.select("reads_per_s", "utilization_percent", "writes_per_s").row(0) == (None, None, 0.0)
 
 
@@ -121,7 +121,7 @@ def test_no_mean_contains_them(tmp_path: Path) -> None:
     ):
         ingest(CASES / case, tmp_path / case)
         tables = open_dataset(tmp_path / case)
-        used = resource_utilization(tables.cpu_samples(), tables.device_samples(), tables.runs())
+        used = compute_resource_utilization(tables.cpu_samples(), tables.device_samples(), tables.runs())
         found = used.filter(component=part, name=name).row(0, named=True)
         assert found["mean_percent"] == pytest.approx(busy)
         assert (found["requests_per_s"] or 150.0) == pytest.approx(150.0)
@@ -130,8 +130,8 @@ def test_no_mean_contains_them(tmp_path: Path) -> None:
 def test_audit_names_their_lines(tmp_path: Path) -> None:
     ingest(CASES / "94-overflow-in-report", tmp_path / "dataset")
     dataset = open_dataset(tmp_path / "dataset")
-    assert doubtful_samples(dataset).select("path", "byte_offset", "samples").rows() == [("io-1.log", 2780, 1)]
-    finding = audit_runs(**audited(dataset)).details.filter(check="possible_values").row(0, named=True)
+    assert find_out_of_range_samples(dataset).select("path", "byte_offset", "samples").rows() == [("io-1.log", 2780, 1)]
+    finding = audit_runs(**collect_audited_tables(dataset)).details.filter(check="possible_values").row(0, named=True)
     assert (finding["severity"], finding["expected"]) == (
         "amber",
         "reads_per_s 0 to 2,000,000,000; read_kb_s 0 to 1,000,000,000; utilization_percent 0 to 100",
@@ -164,7 +164,7 @@ def test_the_await_of_devices_that_only_print_transfers_is_a_mean(tmp_path: Path
         found[name].with_columns(resource=pl.lit("r"), run_id=pl.lit("r/1"), node=pl.lit("0"), source_id=pl.lit("s"))
         for name in ("cpu_samples", "device_samples")
     ]
-    assert resource_utilization(*placed).select("await_ms", "requests_per_s").row(0) == (3.5, 20.0)
+    assert compute_resource_utilization(*placed).select("await_ms", "requests_per_s").row(0) == (3.5, 20.0)
 
 
 def test_numbers_of_json_that_no_column_holds_are_said(tmp_path: Path) -> None:

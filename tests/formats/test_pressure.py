@@ -8,9 +8,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.formats.samplers import pressure
-from citus_analysis.formats.sources.content import Block
+from citus_analysis.formats import Content, Hints, detect_format, pressure
+from citus_analysis.formats.deliveries.content import Block
 from tests.formats.sampling import DATA, read, read_bytes
 
 FORMAT = pressure.FORMAT
@@ -93,7 +92,7 @@ def test_blocks_may_end_behind_any_line(name: str, tmp_path: Path, monkeypatch: 
     for line in lines:
         blocks.append(Block(offset, line, len(line)))
         offset += len(line)
-    monkeypatch.setattr(pressure, "chunks", lambda *_: iter(blocks))
+    monkeypatch.setattr(pressure, "split_into_blocks", lambda *_: iter(blocks))
     pieces = list(FORMAT.parse(Content(path), Hints(path.name)))
     assert_frame_equal(pl.concat(piece.frame("pressure_samples") for piece in pieces), whole)
 

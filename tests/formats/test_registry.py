@@ -17,18 +17,17 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, detect_format, format_named, formats
-from citus_analysis.formats.api.options import Option
-from citus_analysis.formats.api.registry import (
-    FAMILIES,
-    _agreed,
+from citus_analysis.formats.iostat import Iostat
+from citus_analysis.formats.parsing.format import Option
+from citus_analysis.formats.parsing.registry import (
     _check_measures,
-    _modules,
-    _options_of,
+    _map_format_options,
+    _map_module_names,
+    _merge_declarations,
+    collect_known_options,
     format_versions,
-    known_options,
-    parser_version,
+    get_parser_version,
 )
-from citus_analysis.formats.samplers.iostat import Iostat
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
 
@@ -59,10 +58,8 @@ class Noticed(Mapping[str, str]):
 
 
 def test_every_public_module_is_a_format() -> None:
-    families = (import_module(f"citus_analysis.formats.{family}") for family in FAMILIES)
-    modules = {module.name for family in families for module in pkgutil.iter_modules(family.__path__)}
-    public = {name for name in modules if not name.startswith("_")}
-    assert set(formats()) == public
+    names = {module.name for module in pkgutil.iter_modules(import_module("citus_analysis.formats").__path__)}
+    assert set(formats()) == names - {"deliveries", "parsing"}
     assert list(formats()) == sorted(formats())
 
 
@@ -78,10 +75,10 @@ def test_a_declaration_names_what_there_is(found: Format) -> None:
 def test_the_version_of_a_parser_is_known_before_its_module_is_imported(
     found: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert parser_version(found.name) == found.version
-    module = _modules()[found.name]
+    assert get_parser_version(found.name) == found.version
+    module = _map_module_names()[found.name]
     monkeypatch.delitem(sys.modules, module)
-    assert parser_version(found.name) == found.version
+    assert get_parser_version(found.name) == found.version
     assert module not in sys.modules
 
 
@@ -89,7 +86,7 @@ def test_the_versions_of_all_formats_are_known_before_their_modules_are_imported
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = tuple((name, found.version) for name, found in formats().items())
-    module = _modules()["pidstat"]
+    module = _map_module_names()["pidstat"]
     monkeypatch.delitem(sys.modules, module)
     assert format_versions.__wrapped__() == expected
     assert module not in sys.modules
@@ -117,7 +114,7 @@ def test_the_recordings_ask_for_every_option() -> None:
     """So that the test above sees each of them."""
     names = ("iostat-g.out", "vmstat-default.out", "debian.log", "tagged.hlog", "6.0-hammer.DB")
     asked = set[str]().union(*(asked_of(path)[0] for path in SAMPLES if path.name in names))
-    assert asked == set(known_options())
+    assert asked == set(collect_known_options())
 
 
 class _First(Iostat):
@@ -132,7 +129,7 @@ class _Second(Iostat):
 
 def test_two_formats_do_not_mean_different_things_by_one_name() -> None:
     with pytest.raises(UsageError, match="formats first and second declare the option 'order' differently"):
-        _agreed([_First(), _Second()], _options_of, "option")
+        _merge_declarations([_First(), _Second()], _map_format_options, "option")
 
 
 class _Unmeasured(Iostat):

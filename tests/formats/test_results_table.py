@@ -12,7 +12,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.clients.results_table import FORMAT
+from citus_analysis.formats.results_table import FORMAT
 from tests.formats.sampling import ROOT, Read, read, read_bytes
 
 DATA = ROOT / "tests" / "data" / "results"

@@ -7,8 +7,17 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.sysstat import mpstat, mpstat_json, pidstat, pidstat_json, sadf_csv, sadf_json, sar
+from citus_analysis.formats import (
+    Content,
+    detect_format,
+    mpstat,
+    mpstat_json,
+    pidstat,
+    pidstat_json,
+    sadf_csv,
+    sadf_json,
+    sar,
+)
 from tests.formats.sampling import DATA, REALWORLD, read, read_bytes
 
 SYSSTAT = DATA / "sysstat"

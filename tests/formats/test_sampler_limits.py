@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Content, Format, Hints
-from citus_analysis.formats.perf import perf_report, perf_script, perf_stat
-from citus_analysis.formats.reading import lines as _lines
-from citus_analysis.formats.samplers import iostat, vmstat
-from citus_analysis.formats.sources.content import Block
+from citus_analysis.formats import Content, Format, Hints, iostat, perf_report, perf_script, perf_stat, vmstat
+from citus_analysis.formats.deliveries.content import Block
+from citus_analysis.formats.parsing import lines as _lines
 from tests.formats.sampling import DATA, PERF, read, read_bytes
 
 RECORDED: tuple[tuple[Format, Path], ...] = (

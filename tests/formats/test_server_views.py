@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Content
-from citus_analysis.formats.reading import csv_records as _csv_records
-from citus_analysis.formats.reading.lines import chunks
-from citus_analysis.formats.snapshots import server_views
-from citus_analysis.formats.sources.content import Block
+from citus_analysis.formats import Content, server_views
+from citus_analysis.formats.deliveries.content import Block
+from citus_analysis.formats.parsing import csv_records as _csv_records
+from citus_analysis.formats.parsing.lines import split_into_blocks
 from tests.formats.sampling import ROOT, Read, read, read_bytes
 
 DATA = ROOT / "tests" / "data" / "snapshots"
@@ -153,7 +152,7 @@ def test_differences_add_up_whatever_the_size_of_blocks(
     assert whole["value"].to_list() == steps[1:]
     assert whole["sample"].to_list() == list(range(1, len(steps)))
     with pytest.MonkeyPatch.context() as patch:
-        small = chunks
+        small = split_into_blocks
 
         def cut_up(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[Block]:
             for block in small(content, complete):
@@ -163,7 +162,7 @@ def test_differences_add_up_whatever_the_size_of_blocks(
                     yield Block(block.offset + begin, block.data[begin:end], end - begin)
                     begin = end
 
-        patch.setattr(_csv_records, "chunks", cut_up)
+        patch.setattr(_csv_records, "split_into_blocks", cut_up)
         pieces = of_lines(tmp_path_factory.mktemp("cut"), *lines)["server_counters"]
     assert pieces.filter(pl.col("counter") == "wal_bytes").drop("note").equals(whole.drop("note"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from citus_analysis.formats.reading.signs import LineBegin
+from citus_analysis.formats.parsing.format import LineBegin
 
 
 @pytest.mark.parametrize(("text", "count"), [(b"", 0), (b"1 2\n1 2", 2), (b"\n1 2\n\n 1 2\n1 2\n", 2), (b"a1 2", 0)])

@@ -7,7 +7,7 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, format_named
-from citus_analysis.formats.clients.sysbench import FORMAT
+from citus_analysis.formats.sysbench import FORMAT
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "sysbench"

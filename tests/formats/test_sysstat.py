@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content, Format, detect_format
-from citus_analysis.formats.reading import lines as _lines
-from citus_analysis.formats.sysstat import mpstat, pidstat, sar
+from citus_analysis.formats import Content, Format, detect_format, mpstat, pidstat, sar
+from citus_analysis.formats.parsing import lines as _lines
 from tests.formats.sampling import DATA, Read, read, read_bytes
 
 SYSSTAT = DATA / "sysstat"
@@ -140,7 +139,7 @@ def test_small_blocks_give_the_same_rows(path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_lines, "BLOCK_BYTES", 16)
 
     def blocks(_: Content) -> list[object]:
-        from citus_analysis.formats.sources.content import Block
+        from citus_analysis.formats.deliveries.content import Block
 
         return [Block(at, data[at : at + size], len(data[at : at + size])) for at in range(0, len(data), size)]
 

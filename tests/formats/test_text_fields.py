@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.formats import Content, Hints, Parsed, format_named
-from citus_analysis.formats.reading import text_fields
-from citus_analysis.formats.reading.text_fields import split_fields
+from citus_analysis.formats.parsing import sampler_lines as text_fields
+from citus_analysis.formats.parsing.sampler_lines import split_fields
 from tests.formats.fields_in_python import split_in_python
 
 SYSSTAT = Path(__file__).parents[1] / "data" / "samplers" / "sysstat"
@@ -79,8 +79,8 @@ def _pieces(name: str, path: Path) -> list[Parsed]:
 
 
 def test_a_library_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    text_fields._library.cache_clear()
+    text_fields._load_field_library.cache_clear()
     monkeypatch.setattr(text_fields, "_VERSION", 0)
     with pytest.raises(ImportError, match=r"_fields.* was built for another version; install citus-analysis again"):
         split_fields(b"1")
-    text_fields._library.cache_clear()
+    text_fields._load_field_library.cache_clear()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
-from citus_analysis.formats.sources.content import LOOK_BYTES, Block, Unread
+from citus_analysis.formats.deliveries.content import LOOK_BYTES, Block, Unread
 
 LINE = b"a line of a log, which is neither short nor long\n"
 SIZE = 2 * LOOK_BYTES

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats import Content
-from citus_analysis.formats.samplers.vmstat import FORMAT
+from citus_analysis.formats.vmstat import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
 
 SAMPLED = sorted(p for p in DATA.glob("vmstat-*") if p.name not in {"vmstat-d.out", "vmstat-s.out"})

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.clients.ycsb import FORMAT
-from citus_analysis.formats.clients.ycsb._lines import GLUED_HEAD, MAY_BE_GLUED
-from citus_analysis.stats.estimate.histograms import histogram_percentiles
+from citus_analysis.formats.ycsb import FORMAT, GLUED_HEAD, MAY_BE_GLUED
+from citus_analysis.stats.percentiles import compute_histogram_percentiles
 from tests.formats.clients import SAMPLES, Truth, logs, truths
 from tests.formats.printed_by_clients import TOTALS
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
@@ -172,7 +171,7 @@ def test_hdr_histogram_gives_back_the_reported_percentiles() -> None:
         own = buckets.filter(pl.col("section") == section)
         assert own["count"].sum() == values[section, "Operations"]
         assert own["bucket_high_us"][-1] == values[section, "MaxLatency"] + 1
-        bounds = histogram_percentiles(own, [0.95, 0.99]).select("low_us", "high_us").rows()
+        bounds = compute_histogram_percentiles(own, [0.95, 0.99]).select("low_us", "high_us").rows()
         for (low, high), name in zip(bounds, ("95th", "99th"), strict=True):
             assert high - 1 == values[section, f"{name}PercentileLatency"]
             assert low <= high - 1
@@ -189,7 +188,7 @@ def test_millisecond_histogram_gives_back_the_reported_percentiles() -> None:
         assert own["bucket_low_us"].to_list() == [1000 * n for n in range(201)]
         assert own["bucket_high_us"][-1] == float("inf")
         assert own["count"].sum() == values[section, "Operations"]
-        lows = histogram_percentiles(own, [0.95, 0.99])["low_us"].to_list()
+        lows = compute_histogram_percentiles(own, [0.95, 0.99])["low_us"].to_list()
         assert lows == [values[section, f"{name}PercentileLatency"] for name in ("95th", "99th")]
     assert client(result)["measurement_type"] == "histogram"
 
@@ -362,8 +361,8 @@ def test_line_ends_of_windows_change_no_row(tmp_path: Path) -> None:
 
 
 def test_line_beyond_all_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("citus_analysis.formats.sources.content.LINE_CAP", 1000)
-    monkeypatch.setattr("citus_analysis.formats.sources.content.BLOCK_BYTES", 500)
+    monkeypatch.setattr("citus_analysis.formats.deliveries.content.LINE_CAP", 1000)
+    monkeypatch.setattr("citus_analysis.formats.deliveries.content.BLOCK_BYTES", 500)
     original = Content.blocks
     monkeypatch.setattr(Content, "blocks", lambda self: original(self, 500))
     result = read_bytes(

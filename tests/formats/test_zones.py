@@ -11,7 +11,7 @@ import pytest
 
 from citus_analysis.errors import CitusAnalysisError, FormatError, UnknownNameError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.formats.times.zones import _MINUTES, AMBIGUOUS, LocalTime, timezone_of, zone_minutes
+from citus_analysis.formats.parsing.time_zones import _MINUTES, AMBIGUOUS, LocalTime, parse_zone_minutes, timezone_of
 
 #: Since the oldest version of PostgreSQL whose logs are read.
 YEARS = range(2019, 2027)
@@ -51,7 +51,7 @@ def test_zones_that_an_error_names_exist() -> None:
     [("UTC", 0), ("pdt", -420), ("+03", 180), ("-0330", -210), ("+05:30", 330), ("IST", None), ("XYZ", None)],
 )
 def test_minutes_east_of_utc(name: str, minutes: int | None) -> None:
-    assert zone_minutes(name) == minutes
+    assert parse_zone_minutes(name) == minutes
 
 
 def test_an_ambiguous_one_is_refused_unless_the_zone_uses_it() -> None:

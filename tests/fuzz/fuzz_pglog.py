@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from citus_analysis.formats.serverlog.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import SEVERITY_TABLE, program_of
+from citus_analysis.formats.pglog.compiled import SEVERITY_TABLE, encode_prefix_program
+from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "serverlog" / "pglog" / "native"
@@ -74,7 +74,7 @@ def programs() -> str:
     ]
     rows = []
     for index, prefix in enumerate(PREFIXES):
-        program = program_of(prefix)
+        program = encode_prefix_program(prefix)
         elements = ", ".join(numbers(row) for row in program.code.tolist()) or "{0}"
         lines.append(f"static const element_t elements_{index}[] = {{{elements}}};")
         lines.append(f"static const byte_t literals_{index}[] = {numbers(program.literals.tolist())};")

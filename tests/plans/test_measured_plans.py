@@ -3,9 +3,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.plans import plan_study, tasks_beside_traces
-from citus_analysis.plans.measured_nodes import measure_nodes
-from citus_analysis.plans.tasks import measure_tasks, task_skew
+from citus_analysis.plans import compute_task_skew, measure_nodes, measure_tasks, plan_study, tasks_beside_traces
 from citus_analysis.plots.profile_figures import plot_plan, plot_tasks
 from citus_analysis.schema import TABLES
 from tests.formats.plan_files import PLANS, parsed, table_of
@@ -34,7 +32,7 @@ def test_expectations_that_rest_on_the_constant_of_citus_are_not_judged() -> Non
 
 
 def test_skew_between_tasks() -> None:
-    skew = task_skew(table_of(ALL_TASKS)).row(0, named=True)
+    skew = compute_task_skew(table_of(ALL_TASKS)).row(0, named=True)
     times = measure_tasks(table_of(ALL_TASKS))["execution_ms"].to_list()
     assert len(times) == 4
     assert skew["slowest_ms"] == pytest.approx(21.264)
@@ -44,7 +42,7 @@ def test_skew_between_tasks() -> None:
 
 def test_no_skew_where_tasks_are_not_shown() -> None:
     table = table_of("cte-subplan.psql.txt", "repartition-join.txt", "scan.txt")
-    skew = task_skew(table).sort("source_id", "parent")
+    skew = compute_task_skew(table).sort("source_id", "parent")
     assert skew["skew"].is_null().to_list() == [True, True, True, False]
     assert skew["note"].to_list() == [
         "3 of 4 tasks are not shown: their times are unknown",

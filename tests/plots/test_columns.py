@@ -11,8 +11,7 @@ import pytest
 
 from citus_analysis import plots
 from citus_analysis.errors import UsageError
-from citus_analysis.plans.measured_nodes import measure_nodes
-from citus_analysis.plans.tasks import measure_tasks
+from citus_analysis.plans import measure_nodes, measure_tasks
 from citus_analysis.plots import (
     plot_connections,
     plot_device,
@@ -38,7 +37,7 @@ from citus_analysis.plots.server_figures import plot_counts_over_time, plot_meas
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile
 from citus_analysis.scaling import fit
 from citus_analysis.spans import time_histogram
-from citus_analysis.spans.analyse.composition import percentile_profile
+from citus_analysis.spans.composition import compute_percentile_profile
 from tests.formats.plan_files import table_of
 from tests.spans.recordings import traces_of
 
@@ -159,7 +158,10 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_tasks": {"tasks": (plot_tasks, lambda: measure_tasks(table_of("scan.txt")))},
     "plot_profile": {"statements": (plot_profile, _statements)},
     "plot_percentile_profile": {
-        "profile": (plot_percentile_profile, lambda: percentile_profile(_statements()).filter(executed="remote"))
+        "profile": (
+            plot_percentile_profile,
+            lambda: compute_percentile_profile(_statements()).filter(executed="remote"),
+        )
     },
 }
 #: Takes a result, not a table.

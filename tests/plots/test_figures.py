@@ -9,7 +9,7 @@ from citus_analysis.plots.profile_figures import plot_distribution
 from citus_analysis.plots.published_figures import plot_measured_rates
 from citus_analysis.plots.resource_figures import plot_cpu
 from citus_analysis.published import audit, published
-from citus_analysis.published._overview import measured_rates
+from citus_analysis.published.study import select_measured_rates
 
 
 def test_ratios_without_interval_are_hollow() -> None:
@@ -42,7 +42,7 @@ def test_long_names_of_ratios_break_into_lines_and_nothing_is_left_out() -> None
 
 
 def test_what_publications_only_claim_is_not_drawn() -> None:
-    rates = measured_rates(published(), audit().findings.filter(severity="red"))
+    rates = select_measured_rates(published(), audit().findings.filter(severity="red"))
     figure = plot_measured_rates(rates)
     drawn = np.concatenate([trace.x for trace in figure.data])
     assert drawn.size == rates.height

@@ -2,15 +2,7 @@
 
 import pytest
 
-from citus_analysis.plots.theme import (
-    COLOURS,
-    PART_COLOURS,
-    SYSTEM_COLOURS,
-    colours_of,
-    new_figure,
-    style_of,
-    text,
-)
+from citus_analysis.plots.theme import COLOURS, PART_COLOURS, SYSTEM_COLOURS, colours_of, new_figure, style_of, text
 
 
 def test_names_from_files_are_no_markup() -> None:

@@ -7,7 +7,7 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots import plot_profile, plot_waterfall
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
 from citus_analysis.spans import tail_profile
-from citus_analysis.spans.analyse.composition import percentile_profile
+from citus_analysis.spans.composition import compute_percentile_profile
 from tests.spans.recordings import traces_of
 
 RESOURCE = "w2-t4-insert"
@@ -60,7 +60,7 @@ def test_heat_map_has_one_row_per_node() -> None:
 
 def test_profiles_stack_the_parts_of_t() -> None:
     statements = traces_of(RESOURCE).statements
-    profile = percentile_profile(statements).filter(pl.col("executed") == "remote")
+    profile = compute_percentile_profile(statements).filter(pl.col("executed") == "remote")
     sums = [sum(column) for column in zip(*(bar.y for bar in plot_percentile_profile(profile).data), strict=True)]
     assert sums == pytest.approx((profile.sort("percentile")["total_us"] / 1000).to_list(), rel=1e-3)
     figure = plot_profile(statements)

@@ -15,14 +15,13 @@ from adbc_driver_postgresql import dbapi
 from click.testing import CliRunner
 
 from citus_analysis.cli import commands
-from citus_analysis.core.column_types import HASH
+from citus_analysis.core.table_definition import HASH
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.publish import publish_dataset
-from citus_analysis.publish.definitions import DERIVED, DISTRIBUTED_BY, base_name
-from citus_analysis.publish.publishing import Published
-from citus_analysis.runner.systems.programs import copy_for_account, find_programs
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
+from citus_analysis.publish.publishing import DERIVED, DISTRIBUTED_BY, Published, get_base_table_name
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, OwnServer, find_free_port
+from citus_analysis.runner.programs import copy_for_account, find_programs
 from citus_analysis.schema import TABLES
 from tests.citus_cluster import citus_cluster
 from tests.documentation.blocks import blocks_run_by, words_of
@@ -44,7 +43,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="citus-analysis-"))
     folder.chmod(0o755)
-    server = OwnServer(copy_for_account(find_programs("wheel"), folder / "programs"), folder / "server", free_port())
+    server = OwnServer(
+        copy_for_account(find_programs("wheel"), folder / "programs"), folder / "server", find_free_port()
+    )
     try:
         server.initialise({"fsync": "off"})
         server.start()
@@ -218,7 +219,7 @@ def test_a_server_that_is_not_there_is_one_line(dataset: Dataset, monkeypatch: p
 
 
 def test_rows_of_derived_tables_are_behind_views() -> None:
-    assert {base_name(name) for name in DERIVED}.isdisjoint(TABLES)
+    assert {get_base_table_name(name) for name in DERIVED}.isdisjoint(TABLES)
 
 
 def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(tmp_path: Path) -> None:

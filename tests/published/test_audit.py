@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import citus_analysis as ca
-from citus_analysis.core.frames import as_polars
+from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published import audit, published
-from citus_analysis.published._audit import AuditResult
+from citus_analysis.published.auditing import AuditResult
 from citus_analysis.published.checks import CHECKS
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
@@ -27,7 +27,7 @@ def shipped_audit() -> AuditResult:
 
 
 def found(result: AuditResult, **wanted: str) -> pl.DataFrame:
-    return as_polars(result.findings).filter(**wanted)
+    return convert_to_polars(result.findings).filter(**wanted)
 
 
 def of(tmp_path: Path, text: str) -> AuditResult:
@@ -43,7 +43,7 @@ def test_no_unit_is_printed_twice(shipped_audit: AuditResult) -> None:
 
 
 def alarms(result: AuditResult) -> list[tuple[str, str]]:
-    return as_polars(result.findings).filter(pl.col("severity") != "green").select("severity", "check").rows()
+    return convert_to_polars(result.findings).filter(pl.col("severity") != "green").select("severity", "check").rows()
 
 
 class TestPublications:
@@ -246,8 +246,8 @@ class TestOwnTables:
     def test_frames_of_any_kind(self) -> None:
         frame = published("thesis", "5.6")
         expected = audit([frame]).findings
-        assert TABLES["findings"].conform(as_polars(audit([frame.to_pandas()]).findings)).equals(expected)
-        assert TABLES["findings"].conform(as_polars(audit([frame.to_arrow()]).findings)).equals(expected)
+        assert TABLES["findings"].conform(convert_to_polars(audit([frame.to_pandas()]).findings)).equals(expected)
+        assert TABLES["findings"].conform(convert_to_polars(audit([frame.to_arrow()]).findings)).equals(expected)
 
     @pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
     def test_a_frame_of_any_kind_is_audited(self, kind: str) -> None:

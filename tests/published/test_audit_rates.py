@@ -20,9 +20,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from citus_analysis.core.frames import as_polars
+from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.published import audit
-from citus_analysis.published._audit import AuditResult
+from citus_analysis.published.auditing import AuditResult
 
 TABLES_PER_KIND = 60
 RIGHT_TABLES = 600
@@ -276,7 +276,7 @@ NEED_DIGITS = frozenset({"a standard deviation that fits no interval"})
 
 
 def reds(result: AuditResult) -> list[tuple[str, str]]:
-    return as_polars(result.details).filter(severity="red").select("check", "explanation").rows()
+    return convert_to_polars(result.details).filter(severity="red").select("check", "explanation").rows()
 
 
 @pytest.mark.slow
@@ -286,7 +286,7 @@ def test_right_tables_are_hardly_ever_red(tmp_path: Path) -> None:
     for _ in range(RIGHT_TABLES):
         result = audit(printed(simulated(rng), rng, tmp_path / "table.csv"))
         wrong += reds(result)[:1]
-        checks = as_polars(result.details).filter(severity="amber")["check"]
+        checks = convert_to_polars(result.details).filter(severity="amber")["check"]
         doubtful += not checks.is_in(HONEST_DOUBTS).all()
         unread += "unread" in checks
     assert len(wrong) <= 0.01 * RIGHT_TABLES, wrong[:5]

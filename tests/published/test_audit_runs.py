@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 import polars as pl
 import pytest
 
-from citus_analysis.core.frames import as_polars
+from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.published import audit_runs
-from citus_analysis.published._audit import AuditResult
-from citus_analysis.published.checks.run_checks import RUN_CHECKS
-from citus_analysis.report.blocks.audit_block import (
+from citus_analysis.published.auditing import AuditResult
+from citus_analysis.published.run_checks import RUN_CHECKS
+from citus_analysis.report.page import (
     ADVICE,
     audit_block,
-    latency_warnings,
-    runs_by_severity,
-    shared_doubts,
+    count_runs_by_severity,
+    find_shared_doubts,
+    write_latency_warnings,
 )
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
@@ -84,10 +84,10 @@ class TestRecordings:
         assert result.count("amber") == concerned.n_unique(["source", "row"]) >= recorded.runs.height
         assert result.checks("amber") == concerned["check"].n_unique() < recorded.runs.height
         assert f"{result.count('amber')} amber" in str(result)
-        assert sum(runs_by_severity(result).values()) == recorded.runs.height
-        amber = runs_by_severity(honest)["amber"]
+        assert sum(count_runs_by_severity(result).values()) == recorded.runs.height
+        amber = count_runs_by_severity(honest)["amber"]
         assert 1 < amber <= recorded.runs.height
-        besides = runs_by_severity(honest, without=shared_doubts(honest))["amber"]
+        besides = count_runs_by_severity(honest, without=find_shared_doubts(honest))["amber"]
         assert f"<b>{besides}</b> " in audit_block(honest)
         assert "Measure for 30 s or longer." in audit_block(honest)
 
@@ -206,11 +206,11 @@ class TestRecordings:
         assert details(result, "coordinated_omission").is_empty()
 
     def test_every_report_warns_of_both(self, honest: AuditResult, recorded: Tables) -> None:
-        coarse, omission = latency_warnings(honest)
+        coarse, omission = write_latency_warnings(honest)
         assert omission.startswith("Target rates: latencies of w2-target-select/")
         assert coarse.startswith("Coarse percentiles: ")
         assert " has p95 0 ms, known to 1 ms only" in coarse
-        assert latency_warnings(audit_runs(recorded.runs)) == []
+        assert write_latency_warnings(audit_runs(recorded.runs)) == []
 
     def test_medians_come_from_buckets_where_a_client_prints_none(self, recorded: Tables) -> None:
         rows = recorded.operation_latencies.filter(resource="w2-verbose-mixed", role="main", operation="READ")
@@ -271,7 +271,7 @@ class TestSpoiltRecordings:
 def test_runs_alone_are_enough(recorded: Tables) -> None:
     result = audit_runs(recorded.runs)
     assert {"run_status", "throughput_identity", "run_length", "iterations"} <= set(result.details["check"])
-    of_pandas = TABLES["findings"].conform(as_polars(audit_runs(recorded.runs.to_pandas()).details))
+    of_pandas = TABLES["findings"].conform(convert_to_polars(audit_runs(recorded.runs.to_pandas()).details))
     assert of_pandas.equals(result.details)
 
 

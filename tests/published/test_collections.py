@@ -12,13 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.core.array_types import Floats
-from citus_analysis.core.frames import as_polars
+from citus_analysis.core.frames import convert_to_polars
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published import audit
-from citus_analysis.published.collections.gaps import NO_REPEAT, published_gaps, warm_spread
-from citus_analysis.published.collections.published_results import PublishedResult
-from citus_analysis.published.collections.single_results import without_copies
+from citus_analysis.published.collections import (
+    NO_REPEAT,
+    PublishedResult,
+    compute_warm_spread,
+    drop_copied_results,
+    judge_published_gaps,
+)
 from tests.documentation.blocks import as_script, blocks_run_by
 from tests.formats.sampling import ROOT
 
@@ -30,7 +34,7 @@ TWICE = sorted(CLICKBENCH.glob("*-2026051*.json")) + [
 
 
 def found(paths: list[Path], **wanted: str) -> pl.DataFrame:
-    return as_polars(audit(list(paths)).findings).filter(**wanted)
+    return convert_to_polars(audit(list(paths)).findings).filter(**wanted)
 
 
 def test_the_documented_command() -> None:
@@ -81,10 +85,10 @@ class TestClickbench:
 
     def test_times_of_one_system_under_the_name_of_another(self) -> None:
         result = audit([CLICKBENCH / f"postgresql{name}-20250226.json" for name in ("", "-indexed")])
-        row = as_polars(result.findings).row(0, named=True)
+        row = convert_to_polars(result.findings).row(0, named=True)
         assert (row["severity"], row["check"]) == ("red", "copied_result")
         assert row["row"] == "PostgreSQL (with indexes), tuned, lukewarm, 2025-02-26"
-        assert as_polars(result.findings).filter(check="published_gap").is_empty()
+        assert convert_to_polars(result.findings).filter(check="published_gap").is_empty()
 
     def test_a_result_given_twice_is_no_repeat(self) -> None:
         gaps = found([TWICE[0], TWICE[0], TWICE[1]], check="published_gap")
@@ -193,17 +197,17 @@ def test_equal_systems_are_told_apart_as_rarely_as_stated() -> None:
             for system in ("a", "b")
             for n in range(3)
         ]
-        hot = next(gap for gap in published_gaps(results) if gap.row.endswith("hot"))
+        hot = next(gap for gap in judge_published_gaps(results) if gap.row.endswith("hot"))
         wrong += "is slower than" in hot.explanation
     assert wrong / 300 < 0.08
 
 
 def test_warm_spread_without_a_warm_time() -> None:
-    assert np.isnan(warm_spread(np.full((3, 3), np.nan)))
+    assert np.isnan(compute_warm_spread(np.full((3, 3), np.nan)))
 
 
 def test_a_few_equal_times_are_no_copy() -> None:
     times = np.full((43, 3), np.nan)
     times[:2] = 0.1
     results = [PublishedResult("ClickBench", "m", system, "1", times=times) for system in ("a", "b")]
-    assert without_copies(results) == (results, [])
+    assert drop_copied_results(results) == (results, [])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.published._numbers import Range, column_resolution, resolution, stated_range
-from citus_analysis.texts.stated_numbers import numbers_in
+from citus_analysis.published.rows import Range, compute_column_resolution, compute_resolution, compute_stated_range
+from citus_analysis.texts.numbers import parse_stated_numbers
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from citus_analysis.texts.stated_numbers import numbers_in
     ],
 )
 def test_resolution_of_printed_numbers(value: float, stated: str, step: float) -> None:
-    assert resolution(value, stated) == pytest.approx(step)
+    assert compute_resolution(value, stated) == pytest.approx(step)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_resolution_of_printed_numbers(value: float, stated: str, step: float) -
     ],
 )
 def test_columns_are_read_together(texts: list[str], steps: list[float]) -> None:
-    assert column_resolution([numbers_in(text)[0] for text in texts], texts) == pytest.approx(steps)
+    assert compute_column_resolution([parse_stated_numbers(text)[0] for text in texts], texts) == pytest.approx(steps)
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_columns_are_read_together(texts: list[str], steps: list[float]) -> None
     ],
 )
 def test_numbers_in_cells(text: str, numbers: tuple[float, ...]) -> None:
-    assert numbers_in(text) == pytest.approx(numbers)
+    assert parse_stated_numbers(text) == pytest.approx(numbers)
 
 
 @given(st.floats(1e-6, 1e9), st.integers(0, 6))
 def test_a_rounded_and_a_truncated_number_allow_the_value(value: float, decimals: int) -> None:
     rounded = f"{value:.{decimals}f}"
     if float(rounded):
-        assert stated_range(float(rounded), rounded, 10.0**-decimals).overlaps(Range.exact(value))
+        assert compute_stated_range(float(rounded), rounded, 10.0**-decimals).overlaps(Range.exact(value))
     cut = rounded if float(rounded) <= value else f"{float(rounded) - 10.0**-decimals:.{decimals}f}"
     if float(cut) > 0:
-        assert stated_range(float(cut), cut, 10.0**-decimals).overlaps(Range.exact(value))
+        assert compute_stated_range(float(cut), cut, 10.0**-decimals).overlaps(Range.exact(value))
 
 
 @given(st.tuples(*[st.floats(0.1, 1e4)] * 4))

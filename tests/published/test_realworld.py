@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.published import audit, read_published
-from citus_analysis.published._audit import AuditResult
+from citus_analysis.published.auditing import AuditResult
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "realworld" / "results"
 MANAGER = "Beuth-Erdelt__Benchmark-Experiment-Host-Manager__logs_tests_docs"

@@ -11,11 +11,10 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.cli import main
 from citus_analysis.errors import PublishedDataError
-from citus_analysis.published._load import frame_published, published, single_runs
-from citus_analysis.published._rows import result_tables
-from citus_analysis.published.reconciling.reconcile import reconcile
-from citus_analysis.published.reconciling.single_runs import read_runs
-from citus_analysis.stats.estimate._student import t_quantile
+from citus_analysis.published.reconciliation import read_runs, reconcile
+from citus_analysis.published.rows import group_result_tables
+from citus_analysis.published.tables import parse_published_frame, published, single_runs
+from citus_analysis.stats.distributions import compute_t_quantile
 
 THESIS_RUNS = Path(__file__).parents[2] / "data" / "published" / "single_runs" / "thesis_5.6.csv"
 
@@ -29,7 +28,7 @@ def explained(cases: Sequence[Case]) -> list[tuple[str, str]]:
     table = pl.DataFrame([{"connections": number, **row} for number, (row, _) in numbered])
     runs = [(number, repr(float(one))) for number, (_, values) in numbered for one in values]
     single = pl.DataFrame(runs, schema=["connections", "throughput_ops_s"], orient="row")
-    found = reconcile(result_tables(frame_published(table, "table")), read_runs(single))
+    found = reconcile(group_result_tables(parse_published_frame(table, "table")), read_runs(single))
     return [(one.severity, one.explanation) for one in found if one.check == "runs_reconciled"]
 
 
@@ -123,7 +122,7 @@ def test_formulas_are_named(formula: str, words: str) -> None:
     cases = []
     for seed in range(100):
         drawn = Drawn(seed)
-        factor = t_quantile(0.975, drawn.n - 1) if formula == "t" else 1.959964
+        factor = compute_t_quantile(0.975, drawn.n - 1) if formula == "t" else 1.959964
         ddof = 0 if formula == "population" else 1
         cases.append((drawn.row(drawn.runs, ddof=ddof, root=formula == "error", factor=factor), drawn.runs))
     assert np.mean([severity == "amber" and words in text for severity, text in explained(cases)]) >= 0.98

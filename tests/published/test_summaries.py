@@ -8,11 +8,11 @@ import pytest
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published import published, read_published
-from citus_analysis.published._summaries import published_summaries, runs_like
+from citus_analysis.published.summaries import make_runs_with_moments, summarise_published_rows
 
 
 def test_table_5_7_with_the_n_its_intervals_imply() -> None:
-    frame = published_summaries(published("thesis", "5.7"))
+    frame = summarise_published_rows(published("thesis", "5.7"))
     assert frame["workers"].to_list() == [2, 4, 8, 16, 32]
     assert frame["n"].to_list() == [5, 5, 3, 4, 4]
     assert set(frame["n_from"]) == {"interval"}
@@ -22,23 +22,23 @@ def test_table_5_7_with_the_n_its_intervals_imply() -> None:
 
 
 def test_a_stated_n_goes_before_an_implied_one() -> None:
-    frame = published_summaries(published("thesis", "5.3"))
+    frame = summarise_published_rows(published("thesis", "5.3"))
     assert frame.select("n", "n_from").unique().rows() == [(4, "stated")]
 
 
 def test_rows_without_any_n_are_left_out() -> None:
-    assert published_summaries(published("thesis", "5.6"), "connections").is_empty()
+    assert summarise_published_rows(published("thesis", "5.6"), "connections").is_empty()
 
 
 def test_times_come_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("workers,latency_ms,latency_sd_ms,n\n2,10.0,1.0,5\n", encoding="utf-8")
-    assert published_summaries(read_published(path)).select("mean", "sd").row(0) == pytest.approx((0.01, 0.001))
+    assert summarise_published_rows(read_published(path)).select("mean", "sd").row(0) == pytest.approx((0.01, 0.001))
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 40])
 def test_values_have_the_mean_and_the_standard_deviation(n: int) -> None:
-    values = runs_like(250.0, 31.0, n)
+    values = make_runs_with_moments(250.0, 31.0, n)
     assert len(values) == n
     assert np.mean(values) == pytest.approx(250.0)
     assert np.std(values, ddof=1) == pytest.approx(31.0)
@@ -46,8 +46,8 @@ def test_values_have_the_mean_and_the_standard_deviation(n: int) -> None:
 
 def test_one_run_has_no_spread() -> None:
     with pytest.raises(InsufficientDataError):
-        runs_like(250.0, 31.0, 1)
+        make_runs_with_moments(250.0, 31.0, 1)
 
 
 def test_summaries_of_all_sources_keep_one_schema() -> None:
-    assert published_summaries(published()).schema["n"] == pl.Int64
+    assert summarise_published_rows(published()).schema["n"] == pl.Int64

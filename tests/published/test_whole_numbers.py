@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.published import audit
-from citus_analysis.published.counts.whole_lists import Ends, judge_whole_numbers
+from citus_analysis.published.grim import Ends, judge_whole_numbers
 
 
 def ends(text: str) -> Ends:

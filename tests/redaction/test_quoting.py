@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from citus_analysis.formats.api.format import Reject, reject_rows
+from citus_analysis.formats.parsing.format import Reject, reject_rows
 from citus_analysis.redaction import redact
 
 #: Every four characters of it are found in no other part of a text.

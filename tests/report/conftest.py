@@ -7,9 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.report.engine import notebooks
-from citus_analysis.report.engine.notebook_document import Cell
-from citus_analysis.report.engine.notebooks import strip_notebook
+from citus_analysis.report import notebooks
+from citus_analysis.report.notebooks import Cell, strip_notebook
 from citus_analysis.schema import TABLES
 
 DATA = Path(__file__).parents[1] / "data" / "report"
@@ -68,7 +67,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     """Puts notebooks made of code cells where reports are looked for."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    monkeypatch.setattr(notebooks, "shipped", lambda _: folder)
+    monkeypatch.setattr(notebooks, "find_shipped_folder", lambda _: folder)
 
     def put(name: str, *cells: str, parameters: str = 'dataset: str = ""\ntables: str = ""') -> Path:
         parts: list[Cell] = [{"cell_type": "markdown", "metadata": {}, "source": f"# Title of {name}"}]

@@ -6,8 +6,7 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import NothingToReportError, UnknownNameError, UsageError
-from citus_analysis.report import render_report, render_reports
-from citus_analysis.report.engine.execution import kernel
+from citus_analysis.report import kernel, render_report, render_reports
 from tests.recordings import RECORDED
 
 RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert", "w2-checkpoint-insert", "w2-pgbench")

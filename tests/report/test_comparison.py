@@ -8,11 +8,15 @@ import pytest
 
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.published import published, published_systems
-from citus_analysis.published._overview import published_numbers
-from citus_analysis.report.comparison_sentences import comparison_sentences, order_warnings
-from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
-from citus_analysis.report.difference_accounts import accounts_of
-from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.published.study import list_published_numbers
+from citus_analysis.report.comparison import (
+    attribute_differences,
+    comparison_panels,
+    order_warnings,
+    select_ratio_rows,
+    write_comparison_sentences,
+)
+from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -36,14 +40,14 @@ def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
 
 
 def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) -> None:
-    sentences = comparison_sentences(comparison_panels(selection, pool=["records", "operations"]))
+    sentences = write_comparison_sentences(comparison_panels(selection, pool=["records", "operations"]))
     assert 3 <= len(sentences) <= 6
     assert " are inconclusive (ratios from " in sentences[0]
     assert sentences[0].endswith(" one side has a single run and so no spread.")
 
 
 def test_repeated_variants_get_a_verdict() -> None:
-    sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
+    sentences = write_comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
     assert sentences == [
         "With “binary”, INSERT on 2 workers with 16 threads is 1.50 times as fast as with the usual set-up "
         "(1.47 to 1.53).",
@@ -70,7 +74,7 @@ def test_runs_made_one_set_after_the_other_are_said_to_be() -> None:
 
 
 def test_equivalent_variants_are_called_so() -> None:
-    sentences = comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
+    sentences = write_comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
     assert sentences[0] == (
         "With “binary”, INSERT on 2 workers with 16 threads is as fast as with the usual set-up, within 5 % "
         "(0.98 to 1.02 times)."
@@ -81,7 +85,7 @@ def test_nothing_in_common_is_said(selection: Selection) -> None:
     alone = Selection(selection.runs.filter(pl.col("family").is_in(["binary", "local"])), selection.left_out)
     study = comparison_panels(alone)
     assert study.ratios.is_empty()
-    assert comparison_sentences(study)[0].startswith("No variant shares")
+    assert write_comparison_sentences(study)[0].startswith("No variant shares")
 
 
 def test_an_unknown_base_is_named(selection: Selection) -> None:
@@ -90,7 +94,7 @@ def test_an_unknown_base_is_named(selection: Selection) -> None:
 
 
 def test_rows_of_the_figure_are_named_shortly(selection: Selection) -> None:
-    names = ratio_rows(comparison_panels(selection, pool="records,operations"), "SELECT")["name"].to_list()
+    names = select_ratio_rows(comparison_panels(selection, pool="records,operations"), "SELECT")["name"].to_list()
     assert "binary (2 w, 16 t)" in names
     assert "local (1 w, 16 t)" in names
 
@@ -99,7 +103,7 @@ def test_every_published_system_appears_with_its_sources() -> None:
     systems = published_systems(published())
     assert {"citus", "aurora", "spanner", "postgres-xc"} <= set(systems["system"])
     assert systems["numbers"].sum() == published().height
-    assert set(published_numbers(published(), ["throughput_ops_s"])["metric"]) == {"throughput_ops_s"}
+    assert set(list_published_numbers(published(), ["throughput_ops_s"])["metric"]) == {"throughput_ops_s"}
 
 
 def selection_of(text: list[float], binary: list[float], minutes: list[int] | None = None) -> Selection:
@@ -131,14 +135,14 @@ def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
     assert one.sides is not None
     other, base = one.sides
     sizes = other, base.with_columns(records=pl.Series([1000, 2000, 1000]))
-    accounts, unexplained = accounts_of([replace(one, sides=sizes)], Tables())
+    accounts, unexplained = attribute_differences([replace(one, sides=sizes)], Tables())
     assert accounts == []
     assert unexplained == [
         "No account of where the difference of binary comes from: the runs of usual set-up differ in records (1000 and "
         "2000)."
     ]
     with_tables = Tables(runs=selection.runs)
-    _, unexplained = accounts_of(study.comparisons, with_tables)
+    _, unexplained = attribute_differences(study.comparisons, with_tables)
     assert unexplained == [
         "No account of where the difference of binary comes from: statements were not traced in two or more runs of "
         "each side."
@@ -147,6 +151,8 @@ def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
     study = comparison_panels(select_runs(recorded, "w2-t16-*"))
-    assert comparison_sentences(study) == ["All runs have the same set-up, usual set-up; there is nothing to compare."]
+    assert write_comparison_sentences(study) == [
+        "All runs have the same set-up, usual set-up; there is nothing to compare."
+    ]
     assert study.ratios.is_empty()
     assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT": 5, "SELECT": 5}

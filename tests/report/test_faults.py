@@ -8,8 +8,8 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.published import audit_runs
-from citus_analysis.report.blocks.audit_block import runs_by_severity, shared_doubts
-from citus_analysis.report.server_text import server_sentences
+from citus_analysis.report.page import count_runs_by_severity, find_shared_doubts
+from citus_analysis.report.server import write_server_sentences
 
 FAULTS = Path(__file__).parents[2] / "data" / "recorded-faults"
 
@@ -32,7 +32,7 @@ def test_the_audit_counts_them(faults: Dataset) -> None:
     failed = result.details.filter(pl.col("severity") != "green", check="run_status")
     assert failed.height == 3
     # What all runs share, their shortness, is said once and hides no failure.
-    counts = runs_by_severity(result, without=shared_doubts(result))
+    counts = count_runs_by_severity(result, without=find_shared_doubts(result))
     assert counts["amber"] + counts["red"] >= 3
 
 
@@ -41,4 +41,4 @@ def test_the_servers_say_what_happened(faults: Dataset) -> None:
     messages = " ".join(found.errors["message"].drop_nulls().to_list())
     assert "duplicate key value violates unique constraint" in messages
     assert "too many clients already" in messages
-    assert server_sentences(found)
+    assert write_server_sentences(found)

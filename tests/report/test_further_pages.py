@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
-from citus_analysis.report.engine.html import index_html
-from citus_analysis.report.engine.links import further_pages, index_of, link_from_above, linked_files
+from citus_analysis.report.html import (
+    find_index_link,
+    index_html,
+    link_from_above,
+    list_linked_files,
+    render_further_pages,
+)
 
 
 def write_page(path: Path, title: str) -> Path:
@@ -15,20 +20,20 @@ def write_page(path: Path, title: str) -> Path:
 def test_an_index_links_pages_in_folders_below(tmp_path: Path) -> None:
     write_page(tmp_path / "runs & faults" / "server.html", "Servers &lt;b&gt;")
     (tmp_path / "profile").mkdir()
-    html = index_html("Reports", [], further=further_pages(tmp_path))
+    html = index_html("Reports", [], further=render_further_pages(tmp_path))
     assert "Servers &lt;b&gt;</a> (runs &amp; faults)" in html
-    assert linked_files(html) == ["runs & faults/server.html"]
+    assert list_linked_files(html) == ["runs & faults/server.html"]
 
 
 def test_a_page_that_is_made_later_is_linked_from_the_index_of(tmp_path: Path) -> None:
     index = tmp_path / "index.html"
-    index.write_text(index_html("Reports", [], further=further_pages(tmp_path)), encoding="utf-8")
-    assert linked_files(index.read_text(encoding="utf-8")) == []
-    assert index_of(tmp_path / "not made yet") == "../index.html"
+    index.write_text(index_html("Reports", [], further=render_further_pages(tmp_path)), encoding="utf-8")
+    assert list_linked_files(index.read_text(encoding="utf-8")) == []
+    assert find_index_link(tmp_path / "not made yet") == "../index.html"
     faults = write_page(tmp_path / "faults" / "server.html", "Servers").parent
     link_from_above(faults)
-    assert linked_files(index.read_text(encoding="utf-8")) == ["faults/server.html"]
-    assert (index_of(tmp_path), index_of(faults)) == ("index.html", "../index.html")
+    assert list_linked_files(index.read_text(encoding="utf-8")) == ["faults/server.html"]
+    assert (find_index_link(tmp_path), find_index_link(faults)) == ("index.html", "../index.html")
 
 
 def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -36,4 +41,4 @@ def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
     before = (tmp_path / "index.html").read_bytes()
     link_from_above(tmp_path / "reports")
     assert (tmp_path / "index.html").read_bytes() == before
-    assert index_of(tmp_path / "reports") == ""
+    assert find_index_link(tmp_path / "reports") == ""

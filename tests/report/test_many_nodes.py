@@ -9,7 +9,7 @@ import yaml
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import render_report
-from citus_analysis.report.engine.render import ReportResult
+from citus_analysis.report.render import ReportResult
 from tests.recordings import ROOT
 from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_texts
 

@@ -9,22 +9,22 @@ from typing import cast
 import pytest
 
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
-from citus_analysis.report.engine.notebook_document import Cell
-from citus_analysis.report.engine.notebooks import (
+from citus_analysis.report.html import HOW_TO_READ
+from citus_analysis.report.notebook_work import block_optional_imports
+from citus_analysis.report.notebooks import (
     NEEDS,
     RESERVED,
+    Cell,
     Parameter,
     check_parameters,
     find_notebook,
-    parameters_in,
+    parse_parameters,
     report_names,
     report_parameters,
     strip_notebook,
 )
-from citus_analysis.report.engine.sections import HOW_TO_READ
 
-with without_optional_libraries():
+with block_optional_imports():
     from papermill import inspect_notebook
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -45,7 +45,7 @@ def test_reports_declare_their_parameters_with_a_meaning(path: Path) -> None:
     cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["metadata"].get("tags")]
     assert [cell["metadata"]["tags"] for cell in cells if cell["cell_type"] == "code"] == [["parameters"]]
     assert all(cell["metadata"]["tags"] == [HOW_TO_READ] for cell in cells if cell["cell_type"] == "markdown")
-    declared = parameters_in("".join(cells[0]["source"]))
+    declared = parse_parameters("".join(cells[0]["source"]))
     assert {parameter.name for parameter in declared} >= set(RESERVED)
     assert all(parameter.meaning for parameter in declared)
     assert all(parameter.convert(parameter.default) == parameter.default for parameter in declared)
@@ -159,14 +159,14 @@ def test_unknown_reports_are_named_with_the_known() -> None:
 def test_papermill_knows_every_parameter_and_its_meaning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     inferred = inspect_notebook(str(path))
     cell = next(c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["metadata"].get("tags"))
-    declared = parameters_in("".join(cell["source"]))
+    declared = parse_parameters("".join(cell["source"]))
     found = [(p["name"], p["inferred_type_name"], p["help"]) for p in inferred.values()]
     assert found == [(p.name, p.type, p.meaning) for p in declared]
     assert not caplog.records
 
 
 def test_choices_stand_at_the_end_of_the_meaning() -> None:
-    word, number, free = parameters_in(
+    word, number, free = parse_parameters(
         'axis: str = "é"  # along (what) (é | threads)\n'
         "most: int = 4  # at most (4 | 16)\n"
         "level: float = 0.5  # of intervals (in words)"
@@ -178,10 +178,10 @@ def test_choices_stand_at_the_end_of_the_meaning() -> None:
         (),
     )
     with pytest.raises(ValueError, match="line 1: 'x' is not among"):
-        parameters_in('axis: str = "x"  # along (workers | threads)')
+        parse_parameters('axis: str = "x"  # along (workers | threads)')
 
 
 @pytest.mark.parametrize("source", ["x = 1", "x: list = []", "x: int = 1\nprint(x)"])
 def test_parameter_cells_hold_nothing_else(source: str) -> None:
     with pytest.raises(ValueError, match="line"):
-        parameters_in(source)
+        parse_parameters(source)

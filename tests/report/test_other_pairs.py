@@ -3,10 +3,14 @@
 import polars as pl
 import pytest
 
-from citus_analysis.report.comparison_sentences import alone_sentences
-from citus_analysis.report.comparison_text import comparison_panels
-from citus_analysis.report.other_pairs import other_pairs, other_pairs_table, pair_sentences
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.report.comparison import (
+    compare_other_pairs,
+    comparison_panels,
+    pair_sentences,
+    tabulate_other_pairs,
+    write_unmatched_sentences,
+)
+from citus_analysis.runs.selection import select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -43,14 +47,14 @@ def tables() -> Tables:
 def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(tables: Tables) -> None:
     selection = select_runs(tables)
     base = comparison_panels(selection).base
-    pairs = other_pairs(selection, tables, base)
+    pairs = compare_other_pairs(selection, tables, base)
     assert pair_sentences(pairs) == [
         "With “simple”, SELECT with 8 threads is 0.75 times as fast as with “prepared” (0.73 to 0.77), with all other "
         "settings of protocol.",
         "On “postgresql, one server” (one server that may use 0.5 cores), SELECT with 8 threads is 3.0 times as fast "
         "as on “citus, any node” (4 workers and a coordinator that may use 0.1 cores each) (2.9 to 3.1).",
     ]
-    shown = other_pairs_table(pairs)
+    shown = tabulate_other_pairs(pairs)
     assert shown["verdict"].to_list() == ["slower", "faster"]
     assert shown["runs"].to_list() == ["3 and 3", "3 and 3"]
 
@@ -58,10 +62,10 @@ def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(t
 def test_the_page_says_once_where_a_set_up_is_compared(tables: Tables) -> None:
     selection = select_runs(tables)
     study = comparison_panels(selection)
-    elsewhere = {one.comparison.label_a for one in other_pairs(selection, tables, study.base)}
+    elsewhere = {one.comparison.label_a for one in compare_other_pairs(selection, tables, study.base)}
     assert study.alone == ("postgresql, one server",)
-    assert alone_sentences(study, elsewhere) == []
-    assert alone_sentences(study)[0].endswith("in common with it: postgresql, one server.")
+    assert write_unmatched_sentences(study, elsewhere) == []
+    assert write_unmatched_sentences(study)[0].endswith("in common with it: postgresql, one server.")
 
 
 def test_load_generators_of_another_kind_are_a_difference(tables: Tables) -> None:
@@ -72,13 +76,13 @@ def test_load_generators_of_another_kind_are_a_difference(tables: Tables) -> Non
 def test_nothing_is_compared_without_the_facts(tables: Tables) -> None:
     bare = Tables(runs=tables.table("runs"))
     selection = select_runs(bare)
-    assert other_pairs(selection, bare, comparison_panels(selection).base) == []
-    assert other_pairs_table([]).is_empty()
+    assert compare_other_pairs(selection, bare, comparison_panels(selection).base) == []
+    assert tabulate_other_pairs([]).is_empty()
 
 
 def test_unequal_amounts_of_cpu_do_not_meet(tables: Tables) -> None:
     settings = tables.table("settings").with_columns(value=pl.col("value").replace("0.5", "0.7"))
     others = Tables(**(tables.tables | {"settings": settings}))
     selection = select_runs(others)
-    pairs = other_pairs(selection, others, comparison_panels(selection).base)
+    pairs = compare_other_pairs(selection, others, comparison_panels(selection).base)
     assert [one.common for one in pairs] == ["all other settings of protocol"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.storage.manifest import Manifest
+from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import OutdatedDatasetWarning
-from citus_analysis.report.engine import page as page_module
-from citus_analysis.report.engine.html import export_html
-from citus_analysis.report.engine.notebook_document import Cell, Output
-from citus_analysis.report.engine.page import Page
-from citus_analysis.report.engine.render import ReportResult, _write_index
+from citus_analysis.report import page as page_module
+from citus_analysis.report.html import export_html
+from citus_analysis.report.notebooks import Cell, CellOutput
+from citus_analysis.report.page import Page
+from citus_analysis.report.render import ReportResult, _write_index
 from citus_analysis.serverlogs.log_runs import LogRuns
 from tests.recordings import RECORDED
 
@@ -42,9 +42,9 @@ def outdated(folder: Path) -> Dataset:
 @pytest.fixture
 def cells(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
     """An executed notebook's cells: its title, and one with what pages show from now on."""
-    outputs = list[Output]()
+    outputs = list[CellOutput]()
 
-    def display(data: Output, *, raw: bool, metadata: Output) -> None:
+    def display(data: CellOutput, *, raw: bool, metadata: CellOutput) -> None:
         assert raw
         outputs.append({"output_type": "display_data", "data": data, "metadata": metadata})  # type: ignore[typeddict-item] # as display takes it
 

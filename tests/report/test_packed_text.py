@@ -7,9 +7,8 @@ import zlib
 import pytest
 from plotly.offline import get_plotlyjs
 
-from citus_analysis.core.open_types import Json
-from citus_analysis.report.engine.figure_data import slim
-from citus_analysis.report.engine.packed_text import packed, plotly_library, without_map_worker
+from citus_analysis.core.type_aliases import Json
+from citus_analysis.report.html import pack_plotly_library, pack_text, reduce_precision, strip_map_worker
 
 
 def unpacked(text: str) -> str:
@@ -18,22 +17,22 @@ def unpacked(text: str) -> str:
 
 @pytest.mark.parametrize("text", ["", "a", "</script><!--", "µs – 12\u202f345" * 1000])
 def test_what_was_packed_comes_back_and_cannot_end_a_script(text: str) -> None:
-    assert unpacked(packed(text)) == text
-    assert "<" not in packed(text)
+    assert unpacked(pack_text(text)) == text
+    assert "<" not in pack_text(text)
 
 
 def test_the_library_leaves_room_for_the_figures_of_a_page() -> None:
     whole = get_plotlyjs()
-    kept = without_map_worker(whole)
-    assert unpacked(plotly_library()) == kept
-    assert len(plotly_library()) < 1_700_000
+    kept = strip_map_worker(whole)
+    assert unpacked(pack_plotly_library()) == kept
+    assert len(pack_plotly_library()) < 1_700_000
     # Only one text, in one piece, was taken out.
     start = next(place for place, (a, b) in enumerate(zip(whole, kept, strict=False)) if a != b)
     assert whole.endswith(kept[start:])
 
 
 def test_a_library_without_a_worker_stays_as_it_is() -> None:
-    assert without_map_worker("var a=W((e,t)=>{})") == "var a=W((e,t)=>{})"
+    assert strip_map_worker("var a=W((e,t)=>{})") == "var a=W((e,t)=>{})"
 
 
 def array(*values: float) -> Json:
@@ -51,7 +50,7 @@ def array(*values: float) -> Json:
     ],
 )
 def test_numbers_take_4_bytes_where_nobody_can_see_it(values: tuple[float, ...], kind: str) -> None:
-    trace = slim({"x": array(*values), "name": "a", "nested": [{"y": array(*values)}]})
+    trace = reduce_precision({"x": array(*values), "name": "a", "nested": [{"y": array(*values)}]})
     assert isinstance(trace, dict)
     assert trace["x"]["dtype"] == kind  # type: ignore[index,call-overload]
     assert trace["name"] == "a"

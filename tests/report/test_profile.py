@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.profile_text import profile_sentences, profile_warnings
-from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.report.profile import profile_sentences, profile_warnings
+from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.analyse.profile import ProfileStudy, study_profile
+from citus_analysis.spans.profile import ProfileStudy, study_profile
 from tests.report.conftest import Tables
 
 

@@ -12,26 +12,27 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_fits
 from citus_analysis.plots.published_figures import model_name, plot_measured_rates, plot_stated_intervals
 from citus_analysis.published import judge_claims, published
-from citus_analysis.published._overview import measured_rates, rates_not_measured
-from citus_analysis.published.published_study import (
+from citus_analysis.published.study import (
     PublishedStudy,
-    monitoring_comparison,
-    published_fits,
-    published_identity,
-    reproduced,
+    compare_monitoring,
+    compute_published_identity,
+    fit_published_series,
+    reproduce_tables,
+    select_measured_rates,
+    select_unmeasured_rates,
     study_published,
 )
 from citus_analysis.report import render_report
-from citus_analysis.report.published_text import (
-    band_sentence,
+from citus_analysis.report.published import (
     claim_rows,
-    claims_sentence,
     fit_sentences,
-    monitoring_sentence,
-    published_sentences,
-    published_warnings,
+    write_band_sentence,
+    write_claims_sentence,
+    write_monitoring_sentence,
+    write_published_sentences,
+    write_published_warnings,
 )
-from citus_analysis.texts.counted_words import listed
+from citus_analysis.texts.words import join_words
 from tests.recordings import RECORDED
 
 
@@ -59,18 +60,18 @@ def test_the_usl_of_table_5_7_shows_contention_and_no_certain_peak(study: Publis
 def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: PublishedStudy) -> None:
     candidates = study.fit.candidates
     assert study.fit.decided is None
-    assert band_sentence(study.fit, 0.95) == (
+    assert write_band_sentence(study.fit, 0.95) == (
         "The band spans the 95 % bands of all models that the means do not reject: "
-        f"{listed([model_name(name) for name in candidates])}."
+        f"{join_words([model_name(name) for name in candidates])}."
     )
     decided = replace(study.fit, decided="usl")
-    assert band_sentence(decided, 0.9) == "The 90 % band is that of USL, the model that the means select."
+    assert write_band_sentence(decided, 0.9) == "The 90 % band is that of USL, the model that the means select."
     none_left = replace(study.fit, decided=None, rejected=dict.fromkeys(study.fit.fits, "lack of fit"))
-    assert band_sentence(none_left, 0.95) == "No band is shown: the means reject every model."
+    assert write_band_sentence(none_left, 0.95) == "No band is shown: the means reject every model."
 
 
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
-    text = " ".join(published_sentences(study, "5.7"))
+    text = " ".join(write_published_sentences(study, "5.7"))
     assert "13 contradictions" in text
     assert "table 5.6 of the thesis" in text
     assert "72,727 operations/s" in text
@@ -79,21 +80,21 @@ def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     assert "cannot be distinguished by these values" in text
     assert "0.72 is stated for “Postgres-XC, 1 server”, but 0.76 " in text
     assert "do not support a peak" in text
-    assert any("not to measurements" in line for line in published_warnings(study))
+    assert any("not to measurements" in line for line in write_published_warnings(study))
 
 
 def test_four_runs_cannot_say_that_monitoring_is_free() -> None:
-    comparison = monitoring_comparison()
+    comparison = compare_monitoring()
     assert comparison.verdict == "inconclusive"
     assert comparison.ratio.estimate == pytest.approx(312_909 / 311_384)
-    sentence = monitoring_sentence(comparison)
+    sentence = write_monitoring_sentence(comparison)
     assert sentence.startswith("With monitoring, throughput is 1.005 times that without it (")
     assert ": inconclusive at a margin of ± 5 %, from 4 runs each" in sentence
     assert f"about {comparison.runs_needed} runs each" in sentence
 
 
 def test_series_without_spread_are_fitted() -> None:
-    hammerdb, servers = published_fits()
+    hammerdb, servers = fit_published_series()
     assert (servers.source, servers.table, servers.size) == ("postgres_xc", "1", "servers")
     assert servers.values["efficiency"].to_list()[-1] == pytest.approx(16_000 / 1_900 / 10)
     first, models = fit_sentences(servers)
@@ -109,7 +110,7 @@ def test_series_without_spread_are_fitted() -> None:
 
 
 def test_tables_are_reproduced_digit_by_digit() -> None:
-    tables = {name: frame for name, _, frame in reproduced(published("thesis"))}
+    tables = {name: frame for name, _, frame in reproduce_tables(published("thesis"))}
     printed = tables["thesis_5_7"].select("throughput_ops_s", "sigma_ops_s", "interval_low_ops_s").row(4)
     assert printed == ("292447", "19700.41", "273140.76")
     assert "1.1 million" in tables["thesis_text"]["stated"].to_list()
@@ -132,7 +133,7 @@ def test_figures_show_both_intervals_and_all_models(study: PublishedStudy) -> No
 
 def test_claims_extrapolations_and_contradictions_are_not_plotted_as_measurements(study: PublishedStudy) -> None:
     red = study.findings("red")
-    drawn, named = measured_rates(study.numbers, red), rates_not_measured(study.numbers, red)
+    drawn, named = select_measured_rates(study.numbers, red), select_unmeasured_rates(study.numbers, red)
     assert 11.2e6 not in drawn["value"].to_list()
     assert 1.1e6 not in drawn["value"].to_list()
     assert not set(drawn["source"]) & {"sigmod"}
@@ -145,7 +146,7 @@ def test_claims_extrapolations_and_contradictions_are_not_plotted_as_measurement
 
 
 def test_each_point_says_its_workload_and_the_size_of_the_system(study: PublishedStudy) -> None:
-    rates = measured_rates(study.numbers, study.findings("red"))
+    rates = select_measured_rates(study.numbers, study.findings("red"))
     figure = plot_measured_rates(rates)
     assert sorted(figure.layout.yaxis.ticktext) == sorted(rates["label"])
     sizes = r"\d+ (?:workers|servers?|connections|instance)|size not stated"
@@ -156,13 +157,13 @@ def test_each_point_says_its_workload_and_the_size_of_the_system(study: Publishe
 
 def test_claims_are_judged_by_printed_numbers_and_by_the_runs_of_the_dataset() -> None:
     printed = judge_claims()
-    assert claims_sentence(printed).endswith("the runs of this dataset bear on none of them.")
+    assert write_claims_sentence(printed).endswith("the runs of this dataset bear on none of them.")
     assert claim_rows(printed)["by_printed_numbers"][0].startswith("contradicted")
     runs = {"system": "citus", "phase": "load", "workload": "a", "threads": 32, "status": "ok"}
     rates = [(2, 100.0), (2, 101.0), (2, 102.0), (4, 52.0), (4, 50.0), (4, 51.0)]
     table = pl.DataFrame([runs | {"workers": workers, "throughput_ops_s": rate} for workers, rate in rates])
     found = judge_claims(table)
-    assert claims_sentence(found).endswith("the runs of this dataset judge them so: 1 contradicted.")
+    assert write_claims_sentence(found).endswith("the runs of this dataset judge them so: 1 contradicted.")
     first = claim_rows(found).row(0, named=True)
     assert first["claim"] == "The throughput of INSERT grows from 2 to 4 workers."
     assert first["by_printed_numbers"].startswith("supported: 1.782 [")
@@ -188,4 +189,4 @@ def test_the_notebook_runs_and_writes_its_tables(tmp_path: Path) -> None:
     assert findings["severity"][0] == "red"
     assert result.html is not None
     assert result.html.stat().st_size <= 2_000_000
-    assert published_identity() in result.html.read_text(encoding="utf-8")
+    assert compute_published_identity() in result.html.read_text(encoding="utf-8")

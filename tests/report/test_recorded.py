@@ -13,8 +13,8 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.engine.execution.kernel import Kernel
-from citus_analysis.report.engine.render import ReportResult
+from citus_analysis.report.kernel import Kernel
+from citus_analysis.report.render import ReportResult
 from tests.recordings import RECORDED
 from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_print, check_texts, is_remote
 

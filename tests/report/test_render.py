@@ -21,9 +21,8 @@ from citus_analysis.errors import (
     UnknownNameError,
     UsageError,
 )
-from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.engine import render
-from citus_analysis.report.engine.links import linked_files
+from citus_analysis.report import render, render_report, render_reports, report_names
+from citus_analysis.report.html import list_linked_files
 from tests.recordings import RECORDED
 
 Shelf = Callable[..., Path]
@@ -31,7 +30,7 @@ Shelf = Callable[..., Path]
 SHOW = """
 import polars as pl
 from citus_analysis.plots import new_figure
-from citus_analysis.report.engine.page import Page
+from citus_analysis.report.page import Page
 from citus_analysis.schema import TABLES
 
 class Dataset:
@@ -77,7 +76,7 @@ def test_a_report_is_a_notebook_a_page_and_its_tables(shelf: Shelf, dataset: Pat
     page = result.html.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert page.count("Numbers as CSV") == 3
-    assert {"one/numbers.csv", "one/points.csv"} <= set(linked_files(page))
+    assert {"one/numbers.csv", "one/points.csv"} <= set(list_linked_files(page))
     assert "Shows this." in page
     assert "import polars" not in page
     assert "word = &#x27;this&#x27;" in page
@@ -109,8 +108,8 @@ def test_the_page_of_a_report_made_alone_links_no_index(shelf: Shelf, dataset: P
     together = render_reports("all", dataset, tmp_path / "out").results[0].html
     assert alone is not None
     assert together is not None
-    assert "index.html" not in linked_files(alone.read_text(encoding="utf-8"))
-    assert "index.html" in linked_files(together.read_text(encoding="utf-8"))
+    assert "index.html" not in list_linked_files(alone.read_text(encoding="utf-8"))
+    assert "index.html" in list_linked_files(together.read_text(encoding="utf-8"))
 
 
 def test_relative_folders_give_pages_whose_every_link_leads_to_a_file(
@@ -126,7 +125,7 @@ def test_relative_folders_give_pages_whose_every_link_leads_to_a_file(
         rendered = render_reports("all", Path("..", "..", dataset.name), "out", {"word": word}, jobs=2)
     out = elsewhere / "out"
     for page in ("one.html", "two.html", "index.html"):
-        links = linked_files((out / page).read_text(encoding="utf-8"))
+        links = list_linked_files((out / page).read_text(encoding="utf-8"))
         assert links, page
         assert [link for link in links if not (out / link).is_file()] == []
     assert (out / "one" / "points.csv").read_text(encoding="utf-8") == "name,value_ms\nsecond,1.5\n"
@@ -267,7 +266,7 @@ def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset
 
 
 def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_first_fails() -> None:
-    together, *others = render._groups(report_names())
+    together, *others = render._group_reports(report_names())
     assert sorted(together) == ["bottleneck", "scalability"]
     assert sorted(name for group in others for name in group) == sorted(set(report_names()) - set(together))
     kernels, seen = Queue[Any](), list[object]()
@@ -280,7 +279,7 @@ def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_f
             raise ReportError("a cell failed")
         return name
 
-    results: dict[str, Any] = dict(render._in_turn(made, kernels, together))
+    results: dict[str, Any] = dict(render._render_in_sequence(made, kernels, together))
     assert seen == ["first", "first"]
     assert kernels.qsize() == 2
     assert results[together[1]] == together[1]

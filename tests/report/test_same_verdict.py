@@ -21,13 +21,11 @@ from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.report import render_report
-from citus_analysis.report.comparison_sentences import ratio_sentence
-from citus_analysis.report.comparison_text import comparison_panels
-from citus_analysis.report.sentence_parts import range_of
+from citus_analysis.report.comparison import comparison_panels, write_ratio_sentence
+from citus_analysis.report.sentences import format_ratio_interval
 from citus_analysis.runs import select_runs
 from citus_analysis.stats import Comparison
-from citus_analysis.stats.compare.run_tables import RunComparison
-from citus_analysis.stats.compare.verdict_text import change_text, format_comparison
+from citus_analysis.stats.run_comparisons import RunComparison, change_text, format_comparison
 
 #: Columns of set-ups and of sizes, and metrics of which higher, lower, or neither is better.
 COLUMNS = ("variant", "set_up", "settings", "drivers", "monitored", "threads", "workers", "resource", "system")
@@ -170,6 +168,6 @@ def test_the_page_its_tables_and_sentences_say_what_the_command_says(demonstrati
     decided = [one for one in study.comparisons if one.differs]
     assert decided
     for one in decided:
-        assert f"({range_of(one)})" in ratio_sentence([one])
+        assert f"({format_ratio_interval(one)})" in write_ratio_sentence([one])
     findings = " ".join(report.findings)
-    assert all(range_of(one) in findings for one in decided if "twice the CPU" in one.label_a)
+    assert all(format_ratio_interval(one) in findings for one in decided if "twice the CPU" in one.label_a)

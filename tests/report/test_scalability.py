@@ -8,10 +8,18 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.report.scalability import Axis, ScalingPanels, outside_series, scaling_panels
-from citus_analysis.report.scalability_text import caveats, growth_sentences, opening_sentences, scalability_warnings
-from citus_analysis.runs.run_selection import Selection, select_runs
-from citus_analysis.scaling.load import latency_by_load
+from citus_analysis.report.scalability import (
+    Axis,
+    ScalingPanels,
+    scaling_panels,
+    select_outside_series,
+    write_axis_caveats,
+    write_growth_sentences,
+    write_scalability_summary,
+    write_scalability_warnings,
+)
+from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.scaling.latency_load import estimate_latency_by_load
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
 from tests.report.conftest import Tables
@@ -53,7 +61,7 @@ def test_scripts_protocols_and_rates_are_set_ups_of_their_own(pgbench: Selection
     # One run a point: a mean of its own, no interval.
     means = threads.means.filter(operation="select only", threads=4)
     assert means["mean"].to_list() == pytest.approx([15088.77], abs=0.01)
-    outside = outside_series(pgbench, [threads])
+    outside = select_outside_series(pgbench, [threads])
     limits = dict(outside.select("limit", "operation").unique().filter(pl.col("limit") != "").iter_rows())
     assert limits == {"limited rate": "select only", "at most 2000/s": "Workload B"}
 
@@ -64,9 +72,9 @@ def test_a_run_of_which_nobody_says_what_it_did_is_never_plotted(selection: Sele
     nameless = Selection(anonymous, selection.left_out)
     for study in studies(nameless):
         assert study.operations() == ["INSERT"]
-        assert outside_series(nameless, [study])["operation"].null_count() > 0
+        assert select_outside_series(nameless, [study])["operation"].null_count() > 0
     operations = TABLES["operation_latencies"].empty()
-    assert latency_by_load(nameless, operations).is_empty()
+    assert estimate_latency_by_load(nameless, operations).is_empty()
 
 
 def test_a_single_server_is_no_cluster_of_0_workers(selection: Selection) -> None:
@@ -75,7 +83,7 @@ def test_a_single_server_is_no_cluster_of_0_workers(selection: Selection) -> Non
     workers, threads = studies(mixed)
     assert workers.runs["workers"].min() == 1
     assert threads.order == ("one server", "1 worker", "2 workers", "4 workers")
-    sentences = " ".join([*opening_sentences(mixed, [workers, threads]), *growth_sentences(threads)])
+    sentences = " ".join([*write_scalability_summary(mixed, [workers, threads]), *write_growth_sentences(threads)])
     assert "with one server" in sentences
     assert "0 workers" not in sentences
 
@@ -99,13 +107,16 @@ def test_speedup_and_efficiency_are_relative_to_the_base(selection: Selection) -
 
 
 def test_no_sentence_claims_growth_on_one_machine(selection: Selection) -> None:
-    sentences = [*opening_sentences(selection, studies(selection)), *growth_sentences(studies(selection)[0])]
+    sentences = [
+        *write_scalability_summary(selection, studies(selection)),
+        *write_growth_sentences(studies(selection)[0]),
+    ]
     assert not [sentence for sentence in sentences if re.search(r"workers do (?!only)\d", sentence)]
-    assert 3 <= len(opening_sentences(selection, studies(selection))) <= 6
+    assert 3 <= len(write_scalability_summary(selection, studies(selection))) <= 6
 
 
 def test_the_opening_states_what_was_found(selection: Selection) -> None:
-    sentences = opening_sentences(selection, studies(selection))
+    sentences = write_scalability_summary(selection, studies(selection))
     assert sentences[-1].endswith(
         "4 runs failed or lost operations and are left out: "
         "w2-fail-clients, w2-fail-dup-insert, w2-fail-stop-insert and w2-fail-stop-select."
@@ -124,7 +135,7 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
 def test_the_verdict_decides_the_word() -> None:
     def sentence(*throughputs: float) -> str:
         runs = [(k, x * f) for k, x in zip((1, 2), throughputs, strict=True) for f in (0.999, 1.0, 1.001)]
-        return growth_sentences(scaling_panels(selection_of(runs)))[0]
+        return write_growth_sentences(scaling_panels(selection_of(runs)))[0]
 
     assert "two workers do 1.90 times the work of one (1.90 to 1.90)" in sentence(100, 190)
     assert "two workers do only 0.60 times the work of one" in sentence(100, 60)
@@ -133,7 +144,7 @@ def test_the_verdict_decides_the_word() -> None:
 
 def test_one_run_each_proves_nothing() -> None:
     study = scaling_panels(selection_of([(1, 100.0), (2, 200.0)]))
-    assert growth_sentences(study) == [
+    assert write_growth_sentences(study) == [
         "INSERT: these runs do not show whether two workers do more or less work than one "
         "with 16 threads (2.0 times, a single run)."
     ]
@@ -143,11 +154,11 @@ def test_one_size_gives_no_series(selection: Selection) -> None:
     only = select_binary(selection)
     found = studies(only)
     assert [study.operations() for study in found] == [[], []]
-    assert opening_sentences(only, found)[-2:] == [
+    assert write_scalability_summary(only, found)[-2:] == [
         "No set-up was measured at more than one number of workers, so scaling by workers is not analysed.",
         "No set-up was measured at more than one number of threads, so scaling by threads is not analysed.",
     ]
-    assert outside_series(only, found)["resource"].to_list() == ["w2-binary-t16-insert", "w2-binary-t16-select"]
+    assert select_outside_series(only, found)["resource"].to_list() == ["w2-binary-t16-insert", "w2-binary-t16-select"]
 
 
 def test_a_base_that_no_series_has_leaves_no_series(selection: Selection) -> None:
@@ -164,7 +175,7 @@ def test_a_base_that_nothing_was_measured_at_is_refused(selection: Selection) ->
 
 
 def test_warnings_name_hardware_and_changing_entry(selection: Selection) -> None:
-    warnings = scalability_warnings(selection, studies(selection))
+    warnings = write_scalability_warnings(selection, studies(selection))
     assert warnings[0] == "Measured on one machine, 2 cores."
     assert "clients connect to different nodes as workers change" in warnings[1]
 
@@ -176,14 +187,14 @@ def test_latency_stands_beside_its_load(selection: Selection) -> None:
         for run, resource, threads in chosen.select("run_id", "resource", "threads").iter_rows()
         for operation, value in (("INSERT", 1000.0 * threads), ("CLEANUP", 5.0))
     ]
-    latency = latency_by_load(selection, TABLES["operation_latencies"].conform(pl.DataFrame(rows)))
+    latency = estimate_latency_by_load(selection, TABLES["operation_latencies"].conform(pl.DataFrame(rows)))
     assert latency["mean"].to_list() == [4000.0, 64000.0]
     assert latency["series"].unique().to_list() == ["2 workers"]
     assert latency["throughput_ops_s"].to_list() == pytest.approx([3529.785, 3819.822], abs=0.01)
 
 
 def test_no_latencies_give_an_empty_table(selection: Selection) -> None:
-    assert latency_by_load(selection, TABLES["operation_latencies"].empty()).is_empty()
+    assert estimate_latency_by_load(selection, TABLES["operation_latencies"].empty()).is_empty()
 
 
 def selection_of(runs: list[tuple[int, float]]) -> Selection:
@@ -211,11 +222,11 @@ def select_binary(selection: Selection) -> Selection:
 
 def test_an_entry_that_changes_along_a_series_is_said(recorded: Tables) -> None:
     runs = select_runs(recorded, "w?-t*").runs
-    assert caveats(runs, "workers", ["threads"]) == [
+    assert write_axis_caveats(runs, "workers", ["threads"]) == [
         "In the usual set-up, clients connect to different nodes as workers change (at 1 through the coordinator; "
         "at 2 and 4 through the workers): workers are not the only difference between these runs."
     ]
-    assert caveats(runs, "threads", ["workers"]) == []
+    assert write_axis_caveats(runs, "threads", ["workers"]) == []
 
 
 def test_set_ups_have_figures_of_their_own_in_natural_order() -> None:

@@ -2,21 +2,21 @@
 
 from typing import Unpack
 
-from citus_analysis.core.open_types import Json
-from citus_analysis.report.engine.notebook_document import Cell, FigureDocument, Output, OutputData, Place
-from citus_analysis.report.engine.sections import introduction_of, sections_of
+from citus_analysis.core.type_aliases import Json
+from citus_analysis.report.html import find_introduction, split_into_sections
+from citus_analysis.report.notebooks import Cell, CellOutput, FigureDocument, OutputData, OutputProperties
 
 
 def prose(source: str, *tags: str) -> Cell:
     return {"cell_type": "markdown", "metadata": {"tags": list(tags)}, "source": source}
 
 
-def shown(data: OutputData, **place: Unpack[Place]) -> Cell:
-    outputs: list[Output] = [{"output_type": "display_data", "data": data, "metadata": {"citus_analysis": place}}]
+def shown(data: OutputData, **place: Unpack[OutputProperties]) -> Cell:
+    outputs: list[CellOutput] = [{"output_type": "display_data", "data": data, "metadata": {"citus_analysis": place}}]
     return {"cell_type": "code", "metadata": {}, "source": "", "outputs": outputs}
 
 
-def figure(*traces: Json, **place: Unpack[Place]) -> Cell:
+def figure(*traces: Json, **place: Unpack[OutputProperties]) -> Cell:
     drawn: FigureDocument = {"data": list(traces), "layout": {"title": {"text": "T"}}}
     return shown({"application/vnd.plotly.v1+json": drawn}, **place)
 
@@ -33,11 +33,11 @@ def test_sections_without_content_are_left_out_and_named() -> None:
         figure(name="b", caption="c"),
         prose("## Nothing"),
     ]
-    page = sections_of({"cells": cells})
+    page = split_into_sections({"cells": cells})
     assert [section.title for section in page.shown] == ["Full"]
     assert page.left_out == ["Empty table", "Empty figure", "Nothing"]
     assert [bool(block.figures) for block in page.shown[0].blocks] == [False, True]
-    assert introduction_of({"cells": cells}) == "What it shows."
+    assert find_introduction({"cells": cells}) == "What it shows."
 
 
 def test_anchors_are_unique_and_explanations_fold() -> None:
@@ -49,7 +49,7 @@ def test_anchors_are_unique_and_explanations_fold() -> None:
         prose("## Models: S"),
         shown({"text/html": "2"}),
     ]
-    page = sections_of({"cells": cells})
+    page = split_into_sections({"cells": cells})
     assert [section.anchor for section in page.shown] == ["models-s", "models-s-2"]
     folded = page.shown[0].blocks[-1].html
     assert folded.startswith("<details")
@@ -57,6 +57,8 @@ def test_anchors_are_unique_and_explanations_fold() -> None:
 
 
 def test_an_output_may_begin_a_section_and_carry_facts() -> None:
-    page = sections_of({"cells": [prose("# T"), shown({"text/html": "x"}, section="Set-up", facts={"dataset": "d"})]})
+    page = split_into_sections(
+        {"cells": [prose("# T"), shown({"text/html": "x"}, section="Set-up", facts={"dataset": "d"})]}
+    )
     assert [section.anchor for section in page.shown] == ["set-up"]
     assert page.facts == {"dataset": "d"}

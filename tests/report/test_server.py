@@ -8,7 +8,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.errors import NothingToReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report
-from citus_analysis.report.server_text import change_sentences, group_tables, server_sentences, shown_statements
+from citus_analysis.report.server import change_sentences, format_shown_statements, group_tables, write_server_sentences
 from tests.recordings import RECORDED
 
 
@@ -22,7 +22,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sentences_state_what_was_counted(dataset: Path) -> None:
     profile = ca.server_profile(ca.open_dataset(dataset), resources="w2-lock-update")
     counts = dict(profile.overview().select("what", "count").iter_rows())
-    said = server_sentences(profile)
+    said = write_server_sentences(profile)
     assert 3 <= len(said) <= 6
     assert said[0].startswith(f"{profile.n:,} records of {profile.sources.height} server logs, from 2026-11-20 ")
     assert f"{counts['statements sent by client']:,} statements sent by clients" in said[0]
@@ -37,14 +37,14 @@ def test_a_comparison_counts_its_verdicts(dataset: Path) -> None:
     verdicts = Counter(one.verdict for one in compared.comparisons)
     assert all(f"{verdict} ({number})" in first for verdict, number in verdicts.items())
     assert len(decided) == sum(one.verdict != "inconclusive" for one in compared.comparisons)
-    assert server_sentences(after, compared)[-1] == first
+    assert write_server_sentences(after, compared)[-1] == first
 
 
 def test_columns_that_the_logs_lack_have_no_table(dataset: Path) -> None:
     # The study's prefix has neither user nor database nor client.
     profile = ca.server_profile(ca.open_dataset(dataset))
     assert set(group_tables(profile)) == {"statement_kind", "application", "node"}
-    assert all(len(text) == 16 for text in shown_statements(profile.by_fingerprint)["fingerprint"].drop_nulls())
+    assert all(len(text) == 16 for text in format_shown_statements(profile.by_fingerprint)["fingerprint"].drop_nulls())
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from citus_analysis.report.blocks.set_up_block import set_up_block, set_up_rows
+from citus_analysis.report.page import set_up_block, set_up_rows
 from tests.report.conftest import Tables
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
-from citus_analysis.report.engine.render import ReportResult
+from citus_analysis.report.render import ReportResult
 from citus_analysis.report.study_figures import StudyMaterial, study_items
 from tests.recordings import RECORDED, ROOT
 

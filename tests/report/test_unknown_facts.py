@@ -8,19 +8,22 @@ from typing import cast
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.measured_resources import ResourceStudy
+from citus_analysis.bottleneck.resources import ResourceStudy
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report import render_report
-from citus_analysis.report.comparison_sentences import alone_sentences, comparison_sentences
-from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
-from citus_analysis.report.resources_text import shown_throttling
-from citus_analysis.report.scalability import scaling_panels
-from citus_analysis.report.scalability_text import opening_sentences
-from citus_analysis.report.side_by_side import configuration_table
+from citus_analysis.report.comparison import (
+    comparison_panels,
+    configuration_table,
+    select_ratio_rows,
+    write_comparison_sentences,
+    write_unmatched_sentences,
+)
+from citus_analysis.report.resources import select_shown_throttling
+from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
 from citus_analysis.runs import Selection, select_runs
 from citus_analysis.scaling import scale_runs
-from citus_analysis.scaling.load import latency_by_load
+from citus_analysis.scaling.latency_load import estimate_latency_by_load
 from citus_analysis.stats import compare_runs
 
 #: In the form of pgbench 18 (as recorded by serverscamp/pgbench-aws-vs-serverscamp).
@@ -78,7 +81,7 @@ def ycsb(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def opening(selection: Selection) -> list[str]:
-    return opening_sentences(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
+    return write_scalability_summary(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
 
 
 def test_two_versions_of_one_server_are_compared(pgbench: Dataset) -> None:
@@ -87,11 +90,11 @@ def test_two_versions_of_one_server_are_compared(pgbench: Dataset) -> None:
         (None, threads, "pg16", "faster") for threads in RATES
     ]
     assert study.means.height == 6
-    sentences = comparison_sentences(study)
+    sentences = write_comparison_sentences(study)
     assert sentences[0].startswith("With “pg16”, TPC-B (sort of) with 4 threads is 1.20 times as fast as with “pg15” (")
     assert "with 64 threads" in sentences[0]
     assert "worker" not in " ".join(sentences)
-    assert ratio_rows(study, "TPC-B (sort of)")["name"].to_list() == [f"pg16 ({threads} t)" for threads in RATES]
+    assert select_ratio_rows(study, "TPC-B (sort of)")["name"].to_list() == [f"pg16 ({threads} t)" for threads in RATES]
 
 
 def test_threads_scale_where_nobody_mentions_workers(pgbench: Dataset) -> None:
@@ -102,7 +105,7 @@ def test_threads_scale_where_nobody_mentions_workers(pgbench: Dataset) -> None:
         f"TPC-B (sort of), {set_up}: 64 threads do 3.7 times the work " for set_up in FACTORS
     ]
     assert "worker" not in " ".join(sentences)
-    assert latency_by_load(selection, pgbench.table("operation_latencies"), "mean_us").height == 6
+    assert estimate_latency_by_load(selection, pgbench.table("operation_latencies"), "mean_us").height == 6
     assert configuration_table(selection)["threads"].to_list() == [*RATES, *RATES]
 
 
@@ -127,10 +130,10 @@ def test_both_reports_are_made(name: str, request: pytest.FixtureRequest, tmp_pa
 def test_a_fact_that_only_some_runs_state_is_named(tmp_path: Path) -> None:
     selection = select_runs(written(tmp_path / "mixed", PGBENCH, pg16="2"))
     study = comparison_panels(selection, base="pg15")
-    assert comparison_sentences(study) == [
+    assert write_comparison_sentences(study) == [
         "No variant shares an operation, number of workers and number of threads with pg15: nothing can be compared."
     ]
-    assert alone_sentences(study)[1:] == [
+    assert write_unmatched_sentences(study)[1:] == [
         "The number of workers of pg15 is not known; state it at ingest: citus-analysis ingest --meta workers=..., "
         "0 for a single server."
     ]
@@ -144,7 +147,7 @@ def test_no_size_at_all_is_said_once(pgbench: Dataset) -> None:
         "No run states its number of workers or of threads, so that there is no series; state it at ingest: "
         "citus-analysis ingest --meta workers=... --meta threads=..., 0 for a single server."
     ]
-    sentences = comparison_sentences(comparison_panels(Selection(nothing, selection.left_out)))
+    sentences = write_comparison_sentences(comparison_panels(Selection(nothing, selection.left_out)))
     assert sentences
     assert not any(word in " ".join(sentences) for word in ("worker", "thread", "server"))
 
@@ -182,4 +185,4 @@ def test_throttling_of_a_run_without_an_iteration_is_that_of_this_run() -> None:
         }
     )
     study = SimpleNamespace(throttling=throttling, detail=SimpleNamespace(resource="b", iteration=None))
-    assert shown_throttling(cast(ResourceStudy, study))["resource"].to_list() == ["b"]
+    assert select_shown_throttling(cast(ResourceStudy, study))["resource"].to_list() == ["b"]

@@ -17,13 +17,13 @@ from rocrate.rocrate import ROCrate
 import citus_analysis as ca
 from citus_analysis.cli import main
 from citus_analysis.core import extras
-from citus_analysis.dataset.storage.manifest import Manifest
+from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.research_object import Packed
-from citus_analysis.research_object.described_tables import data_package
-from citus_analysis.runner.execution.resumption import begin
-from citus_analysis.runner.experiment_file.experiment import load_experiment
+from citus_analysis.research_object.packing import build_data_package
+from citus_analysis.runner.experiment import load_experiment
 from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.schedule import begin
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from tests.recordings import ROOT
 
@@ -265,7 +265,7 @@ def test_the_descriptor_is_the_schema_of_the_files(packed: Packed) -> None:
 
 def test_every_table_can_be_described() -> None:
     names = TABLES.keys() - OUTSIDE_DATASET
-    resources = data_package({name: [f"{name}.parquet"] for name in names}, dict(TABLES))["resources"]
+    resources = build_data_package({name: [f"{name}.parquet"] for name in names}, dict(TABLES))["resources"]
     assert isinstance(resources, list)
     assert len(resources) == len(names)
 

@@ -15,7 +15,7 @@ import zstandard
 import citus_analysis as ca
 from citus_analysis.formats import Content
 from citus_analysis.redaction import is_suspicious, redact
-from citus_analysis.research_object.masking import masked_text
+from citus_analysis.research_object.raw_files import mask_text
 from tests.recordings import RECORDED
 from tests.redaction.planted import FORMS, NAME, NEEDLE, plant
 
@@ -105,7 +105,7 @@ def test_files_without_secrets_are_copied_byte_by_byte(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_hidden_ends(text: str, clean: str) -> None:
-    assert masked_text(text) == clean
+    assert mask_text(text) == clean
 
 
 def random_value(random: np.random.Generator, length: int = 100) -> str:
@@ -122,7 +122,7 @@ def test_random_values_of_ycsb_are_no_secrets() -> None:
     lines = [f"{_PREFIX.format(n)}INSERT INTO usertable VALUES ('user{n}', '{one}')\n" for n, one in enumerate(values)]
     named = [line for line in lines if is_suspicious(line)]
     assert sum(redact(line) != line for line in named) >= 10
-    assert masked_text("".join(lines)) == "".join(lines)
+    assert mask_text("".join(lines)) == "".join(lines)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -134,17 +134,17 @@ def test_secrets_beside_and_within_random_values_are_hidden(form: str) -> None:
         beside = f"'{value.replace(chr(39), chr(39) * 2)}', {form}"
         doubled = spliced.replace("'", "''")
         for text in (beside, f"'{doubled}'", f"'{value}', '{spliced}'"):
-            assert NEEDLE not in masked_text(f"{_PREFIX.format(1)}execute S_1: {text}\n"), text
+            assert NEEDLE not in mask_text(f"{_PREFIX.format(1)}execute S_1: {text}\n"), text
 
 
 def test_a_random_value_that_is_a_password_is_hidden() -> None:
     value = random_value(np.random.default_rng(7)).replace("'", "''")
     for text in (f"ALTER USER u PASSWORD '{value}'", f"INSERT INTO users (id, passwd) VALUES (1, '{value}')"):
-        assert value not in masked_text(f"{_PREFIX.format(1)}{text}\n")
+        assert value not in mask_text(f"{_PREFIX.format(1)}{text}\n")
 
 
 def test_short_random_values_are_hidden_where_they_look_like_secrets() -> None:
     """47 characters do not tell them from a credential."""
-    assert "hunter2" not in masked_text("INSERT INTO t VALUES ('Pw: hunter2')\n")
+    assert "hunter2" not in mask_text("INSERT INTO t VALUES ('Pw: hunter2')\n")
     short = "Pw:" + "0A!" * 14
-    assert masked_text(f"INSERT INTO t VALUES (' {short}')\n") == "INSERT INTO t VALUES (' Pw:***')\n"
+    assert mask_text(f"INSERT INTO t VALUES (' {short}')\n") == "INSERT INTO t VALUES (' Pw:***')\n"

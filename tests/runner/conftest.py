@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.server import LOOPBACK, free_port
+from citus_analysis.runner.embedded import LOOPBACK, Embedded, find_free_port
 from tests.citus_cluster import citus_cluster
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -32,7 +31,7 @@ def ssh_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     for name in ("host", "home/.ssh/id_ed25519"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
     shutil.copy(home / ".ssh/id_ed25519.pub", tmp_path / "authorized")
-    port = free_port()
+    port = find_free_port()
     host_key = " ".join((tmp_path / "host.pub").read_text().split()[:2])
     (home / ".ssh/known_hosts").write_text(f"[{LOOPBACK}]:{port} {host_key}\n")
     options = {

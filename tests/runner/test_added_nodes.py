@@ -7,15 +7,14 @@ import pytest
 import yaml
 
 from citus_analysis.errors import InputError, NotReadyError
+from citus_analysis.runner import connections as sql
 from citus_analysis.runner import restore_cluster, run_experiment
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.execution.preflight import check_all
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
-from citus_analysis.runner.systems.state.found import Found
-from citus_analysis.runner.systems.system import Node
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.preflight import check_all
+from citus_analysis.runner.server_state import FormerState
+from citus_analysis.runner.system import ServerNode
 
 pytestmark = pytest.mark.server
 
@@ -26,7 +25,7 @@ SHARDS: Final = (
 )
 
 
-def ask(node: Node, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
+def ask(node: ServerNode, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
     with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
         return sql.query(connection, statement, *values)
 
@@ -81,7 +80,7 @@ def test_a_killed_runners_worker_is_taken_out_by_restore(citus: Embedded, tmp_pa
     launch(citus, tmp_path / "out")
     # What a runner that was killed right after it had added the worker leaves.
     place = tmp_path / "out/.runner/found.json"
-    Found(place, coordinator, SUPERUSER, SUPERUSER).note_added(LOOPBACK, second.port)
+    FormerState(place, coordinator, SUPERUSER, SUPERUSER).note_added(LOOPBACK, second.port)
     ask(coordinator, "SELECT citus_add_node(%s, %s)", LOOPBACK, second.port)
     assert restore_cluster(tmp_path / "out") == ()
     assert ask(coordinator, LISTED) == before

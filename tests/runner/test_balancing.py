@@ -5,16 +5,13 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers.balancing import choose_client, spreads_connections
-from citus_analysis.runner.drivers.driver import Work
-from citus_analysis.runner.drivers.pgbench_driver import Pgbench
-from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.planning.keys import KeyRange
-from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runner.systems.system import ConnectionInfo, Node
+from citus_analysis.runner.drivers import Pgbench, Work, can_spread_connections, choose_client
+from citus_analysis.runner.experiment import PgbenchDriver, parse_experiment
+from citus_analysis.runner.programs import find_programs
+from citus_analysis.runner.system import ConnectionInfo, ServerNode
+from citus_analysis.runner.workloads import KeyRange
 
-NODES = [Node(str(number), f"worker{number}", 5432, "worker") for number in (1, 2, 3)]
+NODES = [ServerNode(str(number), f"worker{number}", 5432, "worker") for number in (1, 2, 3)]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench")
 OLD = "#!/bin/sh\necho 'pgbench: error: connection to server on socket failed' >&2\nexit 1\n"
 NEW = '#!/bin/sh\necho "pgbench: error: invalid load_balance_hosts value: $PGLOADBALANCEHOSTS" >&2\nexit 1\n'
@@ -36,7 +33,7 @@ def hosts(pgbench: Path, folder: Path, part: int) -> str:
 
 def test_a_real_client_is_asked_what_it_can() -> None:
     programs = find_programs("wheel")
-    assert spreads_connections(programs["pgbench"]) == (programs.version >= 16)
+    assert can_spread_connections(programs["pgbench"]) == (programs.version >= 16)
 
 
 def test_the_client_that_can_is_preferred(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ import yaml
 from citus_analysis.cli import main
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.runner import read_overview, run_experiment
-from citus_analysis.runner.execution.course import RunnerEvent
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.execution.forecast import forecast
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.plan import Choice
+from citus_analysis.runner.schedule import RunnerEvent, forecast_runs
 
 QUICK: dict[str, Any] = {
     "name": "quick",
@@ -67,7 +66,7 @@ def test_more_iterations_of_one_cell(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
     more = Choice(only=("quick-w0-t2-c",), more=2)
-    planned, estimate = forecast(parse_experiment(QUICK), more, out)
+    planned, estimate = forecast_runs(parse_experiment(QUICK), more, out)
     assert [one.run_id for one in planned] == ["quick-w0-t2-c#2", "quick-w0-t2-c#3"]
     assert estimate.ended == 2
     summary = run(out, choice=more)

@@ -18,22 +18,19 @@ import yaml
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.runner import connections as sql
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.experiment_file.measuring import Samplers
-from citus_analysis.runner.hosts.processes import Processes
-from citus_analysis.runner.hosts.shells import LocalShell, SshShell, open_ssh
+from citus_analysis.runner.cluster import FolderLogs, SftpLogs, SqlLogs
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, OwnServer, find_free_port
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import Samplers, parse_experiment
+from citus_analysis.runner.hosts import LocalShell, Processes, SshShell, open_ssh
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.observe.perf_recording import Perf
-from citus_analysis.runner.observe.samplers import start_samplers
-from citus_analysis.runner.records.run_results import read_client
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.log_readers import FolderLogs, SftpLogs, SqlLogs
-from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
-from citus_analysis.runner.systems.system import Node
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runner.observe import Perf, start_samplers
+from citus_analysis.runner.programs import find_programs
+from citus_analysis.runner.records import read_client
+from citus_analysis.runner.system import ServerNode
+from citus_analysis.runs.selection import select_runs
 
 pytestmark = pytest.mark.server
 
@@ -52,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
 
     folder = Path(tempfile.mkdtemp(prefix="citus-analysis-test-"))
     folder.chmod(0o755)
-    server = OwnServer(find_programs("wheel"), folder / "server", free_port())
+    server = OwnServer(find_programs("wheel"), folder / "server", find_free_port())
     server.initialise(PEOPLES_SETTINGS)
     server.start()
     yield server
@@ -101,7 +98,7 @@ def test_settings_are_set_where_allowed_and_taken_back(server: OwnServer, tmp_pa
     assert len(summary.verified) == 1
     config = yaml.safe_load((tmp_path / "out/theirs-w0-t2-c/config.yml").read_text())
     assert config["settings"]["synchronous_commit"] == "off"
-    node = Node("0", LOOPBACK, server.port, "coordinator")
+    node = ServerNode("0", LOOPBACK, server.port, "coordinator")
     with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
         assert sql.read_settings(connection)["synchronous_commit"] == "on"
 
@@ -167,7 +164,7 @@ def test_a_server_that_does_not_answer_is_named_without_secrets(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3cret")
     with pytest.raises(RunnerError, match=r"node 0 \(127\.0\.0\.1:\d+\): .*refused.*PGPASSFILE") as raised:
-        launch(replace(server, port=free_port()), tmp_path / "out")
+        launch(replace(server, port=find_free_port()), tmp_path / "out")
     assert "s3cret" not in str(raised.value)
 
 
@@ -220,7 +217,7 @@ def test_logs_over_sql_bring_no_older_file_and_no_csv(server: OwnServer, tmp_pat
     for other in others:
         other.write_text("another day\n")
         other.chmod(0o644)
-    node = Node("0", LOOPBACK, server.port, "coordinator")
+    node = ServerNode("0", LOOPBACK, server.port, "coordinator")
     reader = SqlLogs(node, SUPERUSER, SUPERUSER)
     try:
         mark = reader.mark()

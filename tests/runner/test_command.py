@@ -13,21 +13,16 @@ import yaml
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InputError, RunnerError
-from citus_analysis.formats.clients.command_output import Heading
+from citus_analysis.formats.command_output import Heading
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers.command_driver import CommandLine
-from citus_analysis.runner.drivers.driver import Work
-from citus_analysis.runner.drivers.pgbench_driver import Pgbench
-from citus_analysis.runner.drivers.placeholder_values import Toolbox
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.execution.preflight import check_all
-from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
-from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
-from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
-from citus_analysis.runner.planning.keys import KeyRange
-from citus_analysis.runner.systems.system import ConnectionInfo, Node
+from citus_analysis.runner.drivers import CommandLine, Pgbench, Toolbox, Work
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import CommandDriver, Experiment, PgbenchDriver, parse_experiment
+from citus_analysis.runner.preflight import check_all
+from citus_analysis.runner.system import ConnectionInfo, ServerNode
+from citus_analysis.runner.workloads import KeyRange
 
-NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
+NODES = [ServerNode("1", "worker1", 5432, "worker"), ServerNode("2", "worker2", 5433, "worker")]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret<&")
 SUMMARY = {"throughput_ops_s": "tps ([0-9.]+)"}
 
@@ -72,7 +67,7 @@ def test_a_template_with_the_password_is_for_the_runners_account_alone(tmp_path:
 def test_a_set_up_asks_for_the_shards_of_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGOPTIONS", "-c work_mem=8MB")
     one = experiment({"run": [sys.executable], "set_up": [[sys.executable, "{host}", "{citus}"]]})
-    coordinator = ConnectionInfo([Node("0", "coordinator", 5432, "coordinator")], "ycsb", "bench")
+    coordinator = ConnectionInfo([ServerNode("0", "coordinator", 5432, "coordinator")], "ycsb", "bench")
     [step] = driver_of(one).set_up(make_plan(one)[0], coordinator, tmp_path).commands
     assert list(step.arguments[1:]) == ["coordinator", "1"]
     assert step.environment["PGOPTIONS"] == "-c work_mem=8MB -c citus.shard_count=8"

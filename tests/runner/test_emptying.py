@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
+from citus_analysis.runner import connections as sql
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
-from citus_analysis.runner.systems.state.emptying import empty_table
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
+from citus_analysis.runner.server_state import empty_table
 
 pytestmark = pytest.mark.server
 

@@ -21,18 +21,17 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import EnvironmentChangedError, UsageError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.report import render_reports
-from citus_analysis.report.comparison_text import comparison_panels
-from citus_analysis.report.scalability import scaling_panels
-from citus_analysis.report.scalability_text import opening_sentences
+from citus_analysis.report.comparison import comparison_panels
+from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
 from citus_analysis.runner import run_experiment
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.execution.measure import Measurement
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.embedded import Embedded
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.records.run_results import read_client
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runner.measure import Measurement
+from citus_analysis.runner.programs import find_programs
+from citus_analysis.runner.records import read_client
+from citus_analysis.runs.selection import select_runs
 
 pytestmark = pytest.mark.server
 
@@ -121,7 +120,7 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     selection = select_runs(dataset)
     assert selection.runs["family"].unique().to_list() == ["quick"]  # loads, reads, all thread counts
     assert comparison_panels(selection).means.height == 4
-    sentences = opening_sentences(selection, [scaling_panels(selection, axis="threads")])
+    sentences = write_scalability_summary(selection, [scaling_panels(selection, axis="threads")])
     for operation in ("INSERT", "SELECT"):
         said = [sentence for sentence in sentences if sentence.startswith(f"{operation}: ")]
         assert [sentence for sentence in said if "two threads do " in sentence or "stays the same" in sentence]

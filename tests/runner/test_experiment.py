@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from citus_analysis.core.shipped_files import shipped
+from citus_analysis.core.shipped_files import find_shipped_folder
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
-from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
-from citus_analysis.runner.experiment_file.experiment import experiment_schema, load_experiment, parse_experiment
-from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, EmbeddedTarget
-from citus_analysis.runner.planning.plan import make_plan
+from citus_analysis.runner.experiment import (
+    ClusterTarget,
+    EmbeddedTarget,
+    YcsbDriver,
+    build_experiment_schema,
+    load_experiment,
+    parse_experiment,
+)
+from citus_analysis.runner.plan import make_plan
 
 MINIMAL: dict[str, Any] = {"name": "x", "matrix": {"workloads": ["c"]}}
 
@@ -71,7 +76,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
         load_experiment(file)
 
 
-@pytest.mark.parametrize("file", sorted(shipped("experiments").glob("*.yml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(find_shipped_folder("experiments").glob("*.yml")), ids=lambda file: file.stem)
 def test_shipped_experiments_are_valid_and_plan(file: Path) -> None:
     experiment = load_experiment(file.stem)
     assert experiment.name == file.stem
@@ -79,14 +84,14 @@ def test_shipped_experiments_are_valid_and_plan(file: Path) -> None:
 
 
 def test_the_schema_describes_every_field_for_editors() -> None:
-    schema = json.loads(json.dumps(experiment_schema()))
+    schema = json.loads(json.dumps(build_experiment_schema()))
     assert {"name", "target", "driver", "matrix", "stop"} <= schema["properties"].keys()
     assert schema["additionalProperties"] is False
 
 
 def test_the_documentation_describes_every_field() -> None:
     text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
-    schema = json.loads(json.dumps(experiment_schema()))
+    schema = json.loads(json.dumps(build_experiment_schema()))
     for part in (schema, *schema["$defs"].values()):
         for name, field in part["properties"].items():
             assert name == "kind" or f"| `{name}` |" in text

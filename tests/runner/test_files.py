@@ -5,15 +5,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from citus_analysis.errors import InputError, RunnerError, UsageError
-from citus_analysis.runner import run_experiment
-from citus_analysis.runner.execution.ledger import Ledger
-from citus_analysis.runner.execution.measure import publish
-from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner import embedded, run_experiment
+from citus_analysis.runner.execute import RunLifecycle
+from citus_analysis.runner.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.planning.plan import make_plan
-from citus_analysis.runner.systems import embedded
-from citus_analysis.runner.systems.programs import ServerPrograms
+from citus_analysis.runner.measure import publish
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.programs import ServerPrograms
+from citus_analysis.runner.schedule import Ledger
 
 EXPERIMENT = {"name": "x", "matrix": {"workloads": ["c"]}}
 

@@ -10,18 +10,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from citus_analysis.dataset.discover.identity import name_facts
+from citus_analysis.dataset.identity import name_facts
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers.driver import Command, Work
-from citus_analysis.runner.drivers.ycsb_driver import Ycsb
-from citus_analysis.runner.execution.driver_hosts import DriverHosts, host_name, host_problem
-from citus_analysis.runner.experiment_file.driver_fields import DriverHost, YcsbDriver
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.hosts.processes import Processes
-from citus_analysis.runner.planning.keys import KeyRange
-from citus_analysis.runner.systems.server import LOOPBACK
-from citus_analysis.runner.systems.system import ConnectionInfo, Node
-from citus_analysis.study_tree import sampler_output
+from citus_analysis.runner.drivers import Command, Work, Ycsb
+from citus_analysis.runner.embedded import LOOPBACK
+from citus_analysis.runner.experiment import DriverHost, YcsbDriver, parse_experiment
+from citus_analysis.runner.hosts import Processes
+from citus_analysis.runner.measure import DriverHosts, find_host_problem, format_host_name
+from citus_analysis.runner.system import ConnectionInfo, ServerNode
+from citus_analysis.runner.workloads import KeyRange
+from citus_analysis.study_tree import build_sampler_output_path
 
 SECRET = "db.passwd=s3cret\n"
 
@@ -111,7 +109,7 @@ def test_parts_go_to_the_hosts_in_turns_with_their_own_folders(tmp_path: Path) -
     driver = Ycsb(YcsbDriver(home=tmp_path / "none-here", hosts=hosts))
     matrix = {"workloads": ["c"], "threads": [3], "drivers": [3]}
     run = make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0]
-    connection = ConnectionInfo([Node("1", "worker1", 5432, "worker")], "ycsb", "bench", "s3cret")
+    connection = ConnectionInfo([ServerNode("1", "worker1", 5432, "worker")], "ycsb", "bench", "s3cret")
     commands = [driver.command(Work(run, part, 1, 10, 10, KeyRange(0, 10)), connection, tmp_path) for part in range(3)]
     assert [command.host for command in commands] == [0, 1, 0]
     assert [command.arguments[0] for command in commands] == ["java", "/opt/java", "java"]
@@ -123,17 +121,17 @@ def test_parts_go_to_the_hosts_in_turns_with_their_own_folders(tmp_path: Path) -
 
 def test_samples_of_a_host_are_filed_under_its_name() -> None:
     run = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}))[0]
-    name = sampler_output(run.configuration.resource, "iostat", host_name(1), run.iteration).name
+    name = build_sampler_output_path(run.configuration.resource, "iostat", format_host_name(1), run.iteration).name
     assert name_facts(name) == {"node": "driver2", "iteration": 1}
 
 
 def test_what_a_host_lacks_is_told(host: DriverHost, tmp_path: Path) -> None:
-    assert host_problem(host.model_copy(update={"java": "no-java"}), tmp_path) == ("no-java is not there", "")
+    assert find_host_problem(host.model_copy(update={"java": "no-java"}), tmp_path) == ("no-java is not there", "")
     there = host.model_copy(update={"java": shutil.which("sh")})
-    problem, _ = host_problem(there, tmp_path)
+    problem, _ = find_host_problem(there, tmp_path)
     assert problem == f"{tmp_path} holds no lib/core-*.jar"
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "core-0.17.0.jar").touch()
-    problem, found = host_problem(there, tmp_path)
+    problem, found = find_host_problem(there, tmp_path)
     assert problem is None
     assert "core-0.17.0.jar" in found

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.planning.keys import key_hashes, key_names, partition, share_threads
+from citus_analysis.runner.workloads import build_key_names, hash_record_numbers, partition, share_threads
 
 #: Pairs of record number and key as YCSB 0.17.0 printed them in recorded runs.
 RECORDED = {60_000: "user2771187526451399223", 60_001: "user2226954984092788546"}
@@ -16,11 +16,11 @@ RECORDED = {60_000: "user2771187526451399223", 60_001: "user2226954984092788546"
 
 @pytest.mark.parametrize(("number", "key"), RECORDED.items())
 def test_key_is_what_ycsb_inserts(number: int, key: str) -> None:
-    assert key_names(number, number + 1) == [key]
+    assert build_key_names(number, number + 1) == [key]
 
 
 def test_keys_do_not_depend_on_where_the_range_begins() -> None:
-    assert np.array_equal(key_hashes(0, 100)[40:], key_hashes(40, 100))
+    assert np.array_equal(hash_record_numbers(0, 100)[40:], hash_record_numbers(40, 100))
 
 
 @given(start=st.integers(0, 10**12), count=st.integers(1, 10**6), parts=st.integers(1, 64))

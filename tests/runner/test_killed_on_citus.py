@@ -13,16 +13,14 @@ import psutil
 import pytest
 import yaml
 
+from citus_analysis.runner import connections as sql
 from citus_analysis.runner import run_experiment
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER
-from citus_analysis.runner.systems.state.found import FILE_NAME
-from citus_analysis.runner.systems.state.task_level import probe_task_level
-from citus_analysis.runner.systems.system import Node
+from citus_analysis.runner.server_state import FILE_NAME, probe_task_level
+from citus_analysis.runner.system import ServerNode
 
 pytestmark = pytest.mark.server
 
@@ -43,7 +41,7 @@ def experiment(citus: Embedded, **changes: Any) -> dict[str, Any]:
     }
 
 
-def ask(node: Node, *statements: str) -> list[tuple[Any, ...]]:
+def ask(node: ServerNode, *statements: str) -> list[tuple[Any, ...]]:
     with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
         return [sql.query(connection, statement) for statement in statements][-1]
 
@@ -52,7 +50,7 @@ def launch(citus: Embedded, out: Path, *, resume: bool = False, **changes: Any) 
     return run_experiment(parse_experiment(experiment(citus, **changes)), out, resume=resume)
 
 
-def altered(node: Node) -> dict[str, str]:
+def altered(node: ServerNode) -> dict[str, str]:
     rows = ask(
         node,
         "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%auto.conf' "

@@ -7,9 +7,9 @@ import pytest
 
 from citus_analysis.cli import main
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
-from citus_analysis.runner.execution import paired_session
-from citus_analysis.runner.execution.paired_session import measure_pairs
-from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
+from citus_analysis.runner import paired_session
+from citus_analysis.runner.experiment import Experiment, parse_experiment
+from citus_analysis.runner.paired_session import measure_pairs
 
 COMMITS = """\
 name: commits

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from citus_analysis.dataset.discover.identity import name_facts
+from citus_analysis.dataset.identity import name_facts
 from citus_analysis.errors import UsageError
-from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
-from citus_analysis.runner.planning.plan import PlannedRun, configurations, make_plan, table_before
-from citus_analysis.runner.records.artefacts import client_log
-from citus_analysis.study_tree import server_log
+from citus_analysis.runner.experiment import Experiment, parse_experiment
+from citus_analysis.runner.plan import PlannedRun, list_configurations, make_plan, plan_table_preparations
+from citus_analysis.runner.records import build_client_log_path
+from citus_analysis.study_tree import build_server_log_path
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -20,7 +20,7 @@ def experiment(**changes: Any) -> Experiment:
 
 def test_every_combination_runs_in_every_iteration() -> None:
     plan = make_plan(experiment())
-    assert len(configurations(experiment())) == 8
+    assert len(list_configurations(experiment())) == 8
     assert len(plan) == len({run.run_id for run in plan}) == 24
 
 
@@ -50,13 +50,13 @@ def test_sequential_order_finishes_one_configuration_before_the_next() -> None:
 
 def test_the_load_phase_ignores_the_number_of_operations() -> None:
     matrix = {"workloads": ["load", "c"], "records": [50], "operations": [10, 20]}
-    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    chosen = list_configurations(parse_experiment({"name": "x", "matrix": matrix}))
     assert sorted((c.workload, c.operations) for c in chosen) == [("A", 50), ("C", 10), ("C", 20)]
 
 
 def test_settings_are_crossed_and_named() -> None:
     matrix = {"workloads": ["c"], "settings": {"citus.enable_binary_protocol": ["on", "off"], "jit": ["off"]}}
-    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    chosen = list_configurations(parse_experiment({"name": "x", "matrix": matrix}))
     assert [c.resource for c in chosen] == ["x-w0-t1-c-enablebinaryprotocolon", "x-w0-t1-c-enablebinaryprotocoloff"]
     assert dict(chosen[0].settings) == {"citus.enable_binary_protocol": "on", "jit": "off"}
 
@@ -64,39 +64,43 @@ def test_settings_are_crossed_and_named() -> None:
 @pytest.mark.parametrize("run", make_plan(experiment())[:8], ids=lambda run: run.run_id)
 def test_ingest_reads_back_what_the_file_names_say(run: PlannedRun) -> None:
     configuration = run.configuration
-    facts = name_facts(client_log(run, part=0).name, configuration.resource)
+    facts = name_facts(build_client_log_path(run, part=0).name, configuration.resource)
     assert facts["phase"] == configuration.phase
     assert facts["threads"] == configuration.threads
     assert facts["iteration"] == run.iteration
     assert facts["workers"] == configuration.workers
     assert facts["drivers"] == configuration.drivers
     assert (
-        name_facts(server_log(run.configuration.resource, "2", run.iteration).name, configuration.resource)["node"]
+        name_facts(build_server_log_path(run.configuration.resource, "2", run.iteration).name, configuration.resource)[
+            "node"
+        ]
         == "2"
     )
 
 
 def test_runs_that_differ_in_size_load_or_operation_share_a_set_up() -> None:
-    assert {c.set_up for c in configurations(experiment())} == {"x"}
+    assert {c.set_up for c in list_configurations(experiment())} == {"x"}
     settings = {"jit": [True, False], "citus.shard_count": [32]}
     matrix = {"workloads": ["load", "c"], "threads": [1, 2], "protocol": ["simple", "prepared"], "settings": settings}
-    named = {c.set_up for c in configurations(parse_experiment({"name": "x", "matrix": matrix}))}
+    named = {c.set_up for c in list_configurations(parse_experiment({"name": "x", "matrix": matrix}))}
     assert named == {f"x protocol={p} jit={v}" for p in ("simple", "prepared") for v in ("on", "off")}
-    named = {c.set_up for c in configurations(parse_experiment({"name": "x", "set_up": "8 shards", "matrix": matrix}))}
+    named = {
+        c.set_up for c in list_configurations(parse_experiment({"name": "x", "set_up": "8 shards", "matrix": matrix}))
+    }
     assert "8 shards protocol=simple jit=on" in named
 
 
 @pytest.mark.parametrize("values", [[-1, 1], [1.1, 11]])
 def test_values_that_differ_in_sign_or_point_are_configurations_of_their_own(values: list[float]) -> None:
     matrix = {"workloads": ["c"], "settings": {"log_min_duration_statement": values}}
-    chosen = configurations(parse_experiment({"name": "x", "matrix": matrix}))
+    chosen = list_configurations(parse_experiment({"name": "x", "matrix": matrix}))
     assert len({c.resource for c in chosen}) == 2
 
 
 def test_values_that_would_share_a_name_are_refused() -> None:
     matrix = {"workloads": ["c"], "settings": {"search_path": ["a b", "ab"]}}
     with pytest.raises(UsageError, match="differ in punctuation only"):
-        configurations(parse_experiment({"name": "x", "matrix": matrix}))
+        list_configurations(parse_experiment({"name": "x", "matrix": matrix}))
 
 
 STUDY = {"workloads": ["e", "c", "load", "d", "b", "load-e", "f", "a"], "threads": {"load": [9], "run": [8], "e": [2]}}
@@ -122,20 +126,20 @@ def test_a_table_is_filled_where_records_were_added_or_the_size_changed() -> Non
     experiment = study(matrix={"workloads": ["a", "c", "d", "e"], "workers": [1, 2], "threads": [1]})
     plan = make_plan(experiment)
     once = ["filled", "kept", "kept", "filled"]
-    assert table_before(experiment, plan) == [*once, "filled", *once[1:], *once, "filled", *once[1:]]
+    assert plan_table_preparations(experiment, plan) == [*once, "filled", *once[1:], *once, "filled", *once[1:]]
     mixed = parse_experiment({"name": "x", "order": "sequential", "iterations": 2, "matrix": {"workloads": ["c", "a"]}})
-    assert table_before(mixed, make_plan(mixed)) == ["filled", "kept", "filled", "filled"]
+    assert plan_table_preparations(mixed, make_plan(mixed)) == ["filled", "kept", "filled", "filled"]
 
 
 def test_a_cluster_that_grows_moves_its_table() -> None:
     target = {"kind": "cluster", "nodes": [{"host": "c"}], "growth": "rebalance"}
     matrix = {"workloads": ["c"], "workers": [0, 1, 2], "threads": [1]}
     experiment = study(matrix=matrix, target=target, iterations=1)
-    assert table_before(experiment, make_plan(experiment)) == ["filled", "filled", "moved, kept"]
+    assert plan_table_preparations(experiment, make_plan(experiment)) == ["filled", "filled", "moved, kept"]
 
 
 def test_load_generators_may_differ_between_workloads() -> None:
     matrix = {"workloads": ["a", "d"], "threads": [4], "drivers": {"run": [2], "d": [1]}}
     driver = {"kind": "ycsb", "home": "y"}
-    chosen = configurations(parse_experiment({"name": "x", "driver": driver, "matrix": matrix}))
+    chosen = list_configurations(parse_experiment({"name": "x", "driver": driver, "matrix": matrix}))
     assert [(one.resource, one.drivers) for one in chosen] == [("x-w0-t4-a-d2", 2), ("x-w0-t4-d-d1", 1)]

@@ -11,13 +11,12 @@ from zipfile import ZipFile
 import pytest
 
 from citus_analysis.errors import NotReadyError
-from citus_analysis.runner import Experiment, run_experiment
-from citus_analysis.runner.execution import preflight
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
-from citus_analysis.runner.systems.system import Node
+from citus_analysis.runner import Experiment, preflight, run_experiment
+from citus_analysis.runner import connections as sql
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, OwnServer, find_free_port
+from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.programs import find_programs
+from citus_analysis.runner.system import ServerNode
 from tests.citus_cluster import citus_cluster
 
 pytestmark = pytest.mark.server
@@ -27,10 +26,10 @@ pytestmark = pytest.mark.server
 def server() -> Iterator[OwnServer]:
     folder = Path(tempfile.mkdtemp(prefix="citus-analysis-test-"))
     folder.chmod(0o755)
-    server = OwnServer(find_programs("wheel"), folder / "server", free_port())
+    server = OwnServer(find_programs("wheel"), folder / "server", find_free_port())
     server.initialise({"log_line_prefix": "%t [%d] "})
     server.start()
-    with sql.connect(Node("0", LOOPBACK, server.port, ""), database=SUPERUSER, user=SUPERUSER) as connection:
+    with sql.connect(ServerNode("0", LOOPBACK, server.port, ""), database=SUPERUSER, user=SUPERUSER) as connection:
         sql.query(connection, "CREATE ROLE guest LOGIN")
         sql.query(connection, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     yield server
@@ -53,7 +52,7 @@ def experiment(server: OwnServer) -> Callable[..., Experiment]:
     return make
 
 
-def found(experiment: Experiment, out: Path) -> dict[str, preflight.Check]:
+def found(experiment: Experiment, out: Path) -> dict[str, preflight.PreflightCheck]:
     return {check.name: check for check in preflight.check_all(experiment, out)}
 
 
@@ -90,9 +89,9 @@ def test_a_user_who_may_create_nothing_is_refused_before_anything_is_made(
 def test_a_clock_that_goes_wrong_and_a_full_disk_are_seen(
     experiment: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("citus_analysis.runner.execution.preflight.time.time", lambda: 0.0)
+    monkeypatch.setattr("citus_analysis.runner.preflight.time.time", lambda: 0.0)
     full = SimpleNamespace(free=2**20)
-    monkeypatch.setattr("citus_analysis.runner.execution.preflight.shutil.disk_usage", lambda _place: full)
+    monkeypatch.setattr("citus_analysis.runner.preflight.shutil.disk_usage", lambda _place: full)
     checks = found(experiment(), tmp_path)
     assert checks["clock"].verdict == "warning"
     assert checks["disk space"].verdict == "failed"
@@ -159,7 +158,7 @@ def test_hosts_of_load_generators_are_looked_at(
 ) -> None:
     plain = experiment().model_dump(mode="json")
     host = {"host": LOOPBACK, "ssh_port": ssh_port, "java": "no-such-java"}
-    driver = {"kind": "ycsb", "home": str(tmp_path), "hosts": [host, {**host, "ssh_port": free_port()}]}
+    driver = {"kind": "ycsb", "home": str(tmp_path), "hosts": [host, {**host, "ssh_port": find_free_port()}]}
     checks = found(parse_experiment({**plain, "driver": driver}), tmp_path)
     first, second = (checks[f"load generators on driver{number} ({LOOPBACK})"] for number in (1, 2))
     assert (first.verdict, first.found) == ("failed", "no-such-java is not there")

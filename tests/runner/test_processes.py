@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from citus_analysis.runner.hosts.processes import Processes
+from citus_analysis.runner.hosts import Processes
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 PARENT = [

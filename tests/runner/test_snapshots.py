@@ -10,11 +10,10 @@ import yaml
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import read_overview, run_experiment
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.observe.reached_nodes import Reached
-from citus_analysis.runner.observe.snapshots import Counters, start_activity
-from citus_analysis.runner.systems.connections import Connecting
-from citus_analysis.runner.systems.system import Node
+from citus_analysis.runner.connections import Connecting
+from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.observe import Counters, Reached, start_activity
+from citus_analysis.runner.system import ServerNode
 
 EXPERIMENT: dict[str, Any] = {
     "name": "seen",
@@ -31,7 +30,7 @@ EXPERIMENT: dict[str, Any] = {
         ],
     },
 }
-NODE = Node("1", "127.0.0.1", 1, "worker")
+NODE = ServerNode("1", "127.0.0.1", 1, "worker")
 
 
 @pytest.mark.server
@@ -70,7 +69,7 @@ def test_servers_and_hosts_are_recorded_beside_a_run(tmp_path: Path) -> None:
     assert dataset.table("net_samples")["run_id"].unique().to_list() == [run["run_id"]]
 
 
-def refused(_node: Node) -> Connecting:
+def refused(_node: ServerNode) -> Connecting:
     raise RunnerError("node 1 (127.0.0.1:1): permission denied")
 
 

@@ -6,16 +6,21 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.discover.identity import plain_name
+from citus_analysis.dataset.identity import strip_compression_suffix
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.planning.plan import Configuration, PlannedRun
-from citus_analysis.runner.records.artefacts import client_log
-from citus_analysis.runner.records.description import write_description
-from citus_analysis.runner.records.outcomes import Outcome, write_outcomes
-from citus_analysis.runner.records.run_results import RunResult, judge_run, share_remark
-from citus_analysis.runner.systems.system import Description
-from citus_analysis.runs.run_status import OUTCOME_OF
+from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.plan import Configuration, PlannedRun
+from citus_analysis.runner.records import (
+    IterationOutcome,
+    RunResult,
+    build_client_log_path,
+    judge_run,
+    share_remark,
+    write_description,
+    write_outcomes,
+)
+from citus_analysis.runner.system import Description
+from citus_analysis.runs.status import OUTCOME_OF
 from citus_analysis.study_tree import ClientName
 from tests.recordings import RECORDED
 
@@ -68,7 +73,10 @@ def test_runner_and_ingest_agree(
     experiment = parse_experiment({"name": "x", "matrix": matrix})
     run = make_plan(experiment)[0]
     write_description(tmp_path / "out", experiment, run.configuration, Description({"system": "citus"}), [])
-    places = [client_log(run, part=0), *([client_log(run, part=0, monitor=True)] if monitor is not None else [])]
+    places = [
+        build_client_log_path(run, part=0),
+        *([build_client_log_path(run, part=0, monitor=True)] if monitor is not None else []),
+    ]
     files = [tmp_path / "out" / place for place in places]
     for file, text in zip(files, (main, monitor), strict=False):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +85,8 @@ def test_runner_and_ingest_agree(
     judged = judge_run(run, files[:1], files[1] if monitor is not None else None)
     assert (judged.status, judged.reason) == (status, reason)
     write_outcomes(
-        tmp_path / "out" / run.configuration.resource, [Outcome(1, OUTCOME_OF[judged.status], judged.reason or "")]
+        tmp_path / "out" / run.configuration.resource,
+        [IterationOutcome(1, OUTCOME_OF[judged.status], judged.reason or "")],
     )
     ingest([tmp_path / "out"], tmp_path / "ds")
     derived = open_dataset(tmp_path / "ds").runs().row(0, named=True)
@@ -111,7 +120,7 @@ def recorded_outputs() -> dict[tuple[str, str, int], dict[ClientName, Path]]:
     """Outputs of the load generators of the shipped recordings, by resource, phase and iteration."""
     found: dict[tuple[str, str, int], dict[ClientName, Path]] = defaultdict(dict)
     for path in sorted(RECORDED.glob("*/YCSB/raw/*")):
-        name = ClientName.parse(plain_name(path.name), path.parents[2].name)
+        name = ClientName.parse(strip_compression_suffix(path.name), path.parents[2].name)
         assert name is not None, path
         found[name.resource, name.phase, name.iteration][name] = path
     return found

@@ -13,21 +13,17 @@ import yaml
 
 from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.runner import connections as sql
 from citus_analysis.runner import restore_cluster, run_experiment
-from citus_analysis.runner.drivers.driver import LOGIN_FILE
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.drivers import LOGIN_FILE
+from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded, OwnServer, find_free_port
+from citus_analysis.runner.execute import RunLifecycle, RunnerSummary
+from citus_analysis.runner.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.planning.plan import PlannedRun
-from citus_analysis.runner.systems import connections as sql
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
-from citus_analysis.runner.systems.state.found import FILE_NAME
-from citus_analysis.runner.systems.state.ownership import ClusterLock
-from citus_analysis.runner.systems.state.shards import spread_problem
-from citus_analysis.runner.systems.system import Node, Placement
+from citus_analysis.runner.plan import PlannedRun
+from citus_analysis.runner.programs import find_programs
+from citus_analysis.runner.server_state import FILE_NAME, ClusterLock, spread_problem
+from citus_analysis.runner.system import ServerNode, ShardPlacement
 
 pytestmark = pytest.mark.server
 
@@ -44,7 +40,7 @@ def server() -> Iterator[OwnServer]:
 
     folder = Path(tempfile.mkdtemp(prefix="citus-analysis-test-"))
     folder.chmod(0o755)
-    server = OwnServer(find_programs("wheel"), folder / "server", free_port())
+    server = OwnServer(find_programs("wheel"), folder / "server", find_free_port())
     server.initialise({**COLLECTED, "work_mem": "16MB"})
     server.start()
     yield server
@@ -59,8 +55,8 @@ def ask(server: OwnServer, *statements: str) -> Any:
     return rows[-1][0][0] if rows[-1] else None
 
 
-def node_of(server: OwnServer) -> Node:
-    return Node("0", LOOPBACK, server.port, "coordinator")
+def node_of(server: OwnServer) -> ServerNode:
+    return ServerNode("0", LOOPBACK, server.port, "coordinator")
 
 
 def document(ports: list[int], **changes: Any) -> dict[str, Any]:
@@ -138,7 +134,7 @@ def test_a_killed_runner_leaves_what_the_way_back_needs(server: OwnServer, tmp_p
 def test_a_node_that_is_down_stops_neither_the_others_nor_the_summary(
     server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = OwnServer(server.programs, server.folder.parent / "other", free_port())
+    other = OwnServer(server.programs, server.folder.parent / "other", find_free_port())
     other.initialise({"work_mem": "12MB"})
     other.start()
     # The second node goes down after its last run.
@@ -260,7 +256,7 @@ def test_a_service_gives_the_password_and_not_the_server(
     asking: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = tmp_path / "service"
-    service.write_text(f"[bench]\nhost={LOOPBACK}\nport={free_port()}\nuser=nobody\npassword={PASSWORD}\n")
+    service.write_text(f"[bench]\nhost={LOOPBACK}\nport={find_free_port()}\nuser=nobody\npassword={PASSWORD}\n")
     monkeypatch.delenv("PGPASSFILE")
     monkeypatch.setenv("PGSERVICEFILE", str(service))
     monkeypatch.setenv("PGSERVICE", "bench")
@@ -290,7 +286,7 @@ def test_a_user_who_may_not_read_logs_can_measure(server: OwnServer, tmp_path: P
     ],
 )
 def test_placements_are_compared_with_what_was_asked_for(groups: list[int], shards: int, problem: str | None) -> None:
-    placements = [Placement("usertable", n, n, group, "host", 5432, None, None) for n, group in enumerate(groups)]
+    placements = [ShardPlacement("usertable", n, n, group, "host", 5432, None, None) for n, group in enumerate(groups)]
     assert spread_problem(placements, shard_count=shards, groups={1, 2, 3}) == problem
 
 

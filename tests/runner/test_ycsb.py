@@ -10,15 +10,13 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers.driver import Work
-from citus_analysis.runner.drivers.ycsb_driver import Ycsb, jdbc_url
-from citus_analysis.runner.execution.execute import RunnerSummary
-from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.planning.keys import KeyRange
-from citus_analysis.runner.systems.system import ConnectionInfo, Node
+from citus_analysis.runner.drivers import Work, Ycsb, build_jdbc_url
+from citus_analysis.runner.execute import RunnerSummary
+from citus_analysis.runner.experiment import YcsbDriver, parse_experiment
+from citus_analysis.runner.system import ConnectionInfo, ServerNode
+from citus_analysis.runner.workloads import KeyRange
 
-NODES = [Node("1", "worker1", 5432, "worker"), Node("2", "worker2", 5433, "worker")]
+NODES = [ServerNode("1", "worker1", 5432, "worker"), ServerNode("2", "worker2", 5433, "worker")]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret\\")
 
 
@@ -79,7 +77,7 @@ def test_the_password_is_in_no_argument_and_in_a_private_file(installation: Path
     ],
 )
 def test_connections_are_spread(spread: str, url: str) -> None:
-    assert jdbc_url(CONNECTION, spread) == url
+    assert build_jdbc_url(CONNECTION, spread) == url
 
 
 def test_a_missing_installation_is_named(tmp_path: Path) -> None:

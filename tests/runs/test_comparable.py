@@ -4,8 +4,14 @@ import polars as pl
 import pytest
 
 from citus_analysis.runs import comparability
-from citus_analysis.runs.comparable import Comparability, closest_difference, differing, pooled
-from citus_analysis.runs.run_selection import Selection, select_runs
+from citus_analysis.runs.selection import (
+    Comparability,
+    Selection,
+    find_closest_difference,
+    find_differing_columns,
+    find_pooled_columns,
+    select_runs,
+)
 from tests.report.conftest import Tables
 
 
@@ -50,13 +56,13 @@ def test_the_fewest_columns_to_pool_are_those_of_the_closest_pair() -> None:
     runs = pl.DataFrame(
         {"system": ["x", "x", "y"], "threads": [4, 8, 16], "phase": ["load", "run", "run"], "workers": [1, 2, 2]}
     )
-    assert closest_difference(runs, "system", ["threads", "phase", "workers"]) == ("threads",)
+    assert find_closest_difference(runs, "system", ["threads", "phase", "workers"]) == ("threads",)
 
 
 def test_values_that_vary_unasked_are_named() -> None:
     runs = pl.DataFrame({"resource": ["a", "b", "c", "d", "e"], "threads": [4] * 5})
-    assert pooled(runs, {"threads"}) == ["resource: a, b, c, d and 1 more"]
-    assert pooled(runs, {"resource"}) == []
+    assert find_pooled_columns(runs, {"threads"}) == ["resource: a, b, c, d and 1 more"]
+    assert find_pooled_columns(runs, {"resource"}) == []
     other = runs.with_columns(threads=pl.lit(8))
-    assert differing(runs, other, ["threads"]) == ["threads: 4 against 8"]
-    assert differing(runs, other, []) == []
+    assert find_differing_columns(runs, other, ["threads"]) == ["threads: 4 against 8"]
+    assert find_differing_columns(runs, other, []) == []

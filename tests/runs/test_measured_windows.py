@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from citus_analysis.runs.measured_windows import CLOCKS_APART_S, within_measured
+from citus_analysis.runs.windows import CLOCKS_APART_S, select_measured_rows
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -28,25 +28,25 @@ def rows(run: str | None, *seconds: float, length: float = 0.0) -> pl.DataFrame:
 
 
 def test_rows_must_begin_and_end_within_the_window() -> None:
-    found = within_measured(rows("a", -1, 0, 4, 9.5, 10, length=0.5), runs("a"))
+    found = select_measured_rows(rows("a", -1, 0, 4, 9.5, 10, length=0.5), runs("a"))
     assert (found.rows.height, found.outside, found.runs_outside, found.unplaced) == (3, 2, (), ())
     assert found.rows["start_time"].dt.second().to_list() == [0, 4, 9]
 
 
 def test_runs_without_a_row_in_their_window_are_named() -> None:
-    found = within_measured(pl.concat([rows("a", 1), rows("b", 20, 30)]), runs("a", "b"))
+    found = select_measured_rows(pl.concat([rows("a", 1), rows("b", 20, 30)]), runs("a", "b"))
     assert (found.rows.height, found.outside, found.runs_outside) == (1, 2, ("b",))
 
 
 def test_clocks_that_differ_by_a_time_zone_exclude_nothing() -> None:
-    found = within_measured(rows("a", 3_600, 3_605), runs("a"))
+    found = select_measured_rows(rows("a", 3_600, 3_605), runs("a"))
     assert (found.rows.height, found.outside, found.unplaced) == (2, 0, ("a",))
-    near = within_measured(rows("a", CLOCKS_APART_S), runs("a"))
+    near = select_measured_rows(rows("a", CLOCKS_APART_S), runs("a"))
     assert (near.rows.height, near.outside, near.unplaced) == (0, 1, ())
 
 
 def test_rows_of_unknown_runs_and_tables_without_times_are_kept() -> None:
     some = pl.concat([rows("other", 50), rows(None, 50), rows("a", 50)])
-    assert within_measured(some, runs("a")).rows["run_id"].to_list() == ["other", None]
-    assert within_measured(some.drop("end_time"), runs("a")).rows.height == 3
-    assert within_measured(some, runs("a").drop("measured_until")).outside == 0
+    assert select_measured_rows(some, runs("a")).rows["run_id"].to_list() == ["other", None]
+    assert select_measured_rows(some.drop("end_time"), runs("a")).rows.height == 3
+    assert select_measured_rows(some, runs("a").drop("measured_until")).outside == 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.selection import select_runs
 from tests.report.conftest import Tables
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from citus_analysis.runs.run_status import OUTCOME_OF, with_status, with_verdicts, worst_status
+from citus_analysis.runs.status import OUTCOME_OF, add_run_status, add_runner_verdicts, find_worst_status
 from citus_analysis.schema import STATUSES, TABLES
 
 FACTS: dict[str, object] = {
@@ -49,13 +49,13 @@ FACTS: dict[str, object] = {
 )
 def test_outputs_of_clients_decide(facts: dict[str, object], status: str, reason: str | None) -> None:
     schema = {"monitor_operations": pl.Int64, "monitor_failed_operations": pl.Int64}
-    judged = with_status(pl.DataFrame([FACTS | facts], schema_overrides=schema))
+    judged = add_run_status(pl.DataFrame([FACTS | facts], schema_overrides=schema))
     assert judged.select("status", "status_reason").row(0) == (status, reason)
 
 
 def test_the_worst_status_counts_and_each_has_a_word() -> None:
-    assert worst_status() == "ok"
-    assert worst_status("degraded", "ok") == "degraded"
+    assert find_worst_status() == "ok"
+    assert find_worst_status("degraded", "ok") == "degraded"
     # The runner sees one run: doubts come from comparing it with others.
     assert {*OUTCOME_OF, "doubtful"} == set(STATUSES)
 
@@ -76,7 +76,7 @@ def test_the_runner_can_only_make_a_status_worse() -> None:
             "measured_until": pl.Series([None] * 4, dtype=pl.Datetime("us", "UTC")),
         }
     )
-    judged = with_verdicts(runs, outcomes)
+    judged = add_runner_verdicts(runs, outcomes)
     assert judged["status"].cast(pl.String).to_list() == ["failed", "failed", "failed"]
     # A later row of the same iteration wins; a reason that repeats the clients' is not said twice.
     assert judged["status_reason"].to_list() == ["server stopped", "no log", "3 failed; server stopped"]

@@ -3,9 +3,14 @@
 import polars as pl
 import pytest
 
-from citus_analysis.runs.comparable import comparability
-from citus_analysis.runs.run_selection import select_runs
-from citus_analysis.runs.setups import described, family_of, operation_of, setting_text, with_operations
+from citus_analysis.runs.selection import comparability, select_runs
+from citus_analysis.runs.set_ups import (
+    add_operation_column,
+    add_setup_descriptions,
+    derive_family,
+    describe_operations,
+    format_setup_value,
+)
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import compare_runs
 from tests.report.conftest import Tables
@@ -27,7 +32,7 @@ from tests.report.conftest import Tables
 def test_families_are_names_without_what_is_known(
     resource: str, workers: int, threads: int, drivers: int, family: str
 ) -> None:
-    assert family_of(resource, workers=workers, threads=threads, drivers=drivers) == family
+    assert derive_family(resource, workers=workers, threads=threads, drivers=drivers) == family
 
 
 def test_settings_that_differ_belong_to_the_set_up(recorded: Tables) -> None:
@@ -54,7 +59,7 @@ def test_a_stated_set_up_is_the_family_whatever_the_resource_is_called(recorded:
     runs = select_runs(launched(recorded)).runs
     assert runs.height == 4
     assert set(runs["family"]) == {"laptop"}
-    assert {family_of(name, workers=0, threads=4) for name in runs["resource"]} != {"laptop"}  # names would not do
+    assert {derive_family(name, workers=0, threads=4) for name in runs["resource"]} != {"laptop"}  # names would not do
 
 
 def test_monitored_runs_and_others_are_two_variants(recorded: Tables) -> None:
@@ -82,7 +87,7 @@ def test_a_setting_that_names_the_set_up_is_not_named_twice(recorded: Tables) ->
 
 def test_rate_limits_and_arrivals_are_part_of_the_set_up() -> None:
     limits = {"rate_limited": [False, True, True, None], "target_ops_s": [None, 250.0, None, None]}
-    runs = described(pl.DataFrame({"resource": ["r"] * 4, "threads": [4] * 4, **limits}))
+    runs = add_setup_descriptions(pl.DataFrame({"resource": ["r"] * 4, "threads": [4] * 4, **limits}))
     assert runs["limit"].to_list() == ["", "at most 250/s", "limited rate", ""]
     assert runs["arrivals"].to_list() == ["closed", "partly open", "partly open", "closed"]
     assert runs["variant"].to_list() == ["r", "r, at most 250/s", "r, limited rate", "r"]
@@ -90,7 +95,7 @@ def test_rate_limits_and_arrivals_are_part_of_the_set_up() -> None:
 
 def test_columns_that_are_there_stay_as_they_are() -> None:
     runs = pl.DataFrame({"resource": ["w2-t4-x"], "family": ["mine"], "settings": ["jit=on"], "variant": ["v"]})
-    assert described(runs).equals(runs)
+    assert add_setup_descriptions(runs).equals(runs)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_operations_are_named_by_phase_and_workload(
     runs = pl.DataFrame({"phase": phases, "workload": workloads}, schema={"phase": pl.String, "workload": pl.String})
     if operations:
         runs = runs.with_columns(operation=pl.Series(operations))
-    assert operation_of(runs) == words
+    assert describe_operations(runs) == words
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_operations_are_named_by_phase_and_workload(
     [("family", "", "usual set-up"), ("limit", "", "none"), ("threads", None, "unknown"), ("system", "citus", "citus")],
 )
 def test_values_are_shown_as_users_enter_them(column: str, value: object, text: str) -> None:
-    assert setting_text(column, value) == text
+    assert format_setup_value(column, value) == text
 
 
 def test_the_share_of_the_cpu_is_a_dimension(recorded: Tables) -> None:
@@ -125,9 +130,9 @@ def test_the_share_of_the_cpu_is_a_dimension(recorded: Tables) -> None:
     runs = runs.with_columns(set_up=pl.lit("grid"), workers=pl.lit(2, pl.Int32))
     held = {"w1-t16-insert": "0.15", "w2-t16-insert": "0.3"}
     settings = pl.DataFrame({"resource": list(held), "name": "cpu_per_node", "value": list(held.values())})
-    frame = described(with_operations(runs), settings)
+    frame = add_setup_descriptions(add_operation_column(runs), settings)
     assert set(frame["variant"]) == {"grid, 0.15 cores per node", "grid, 0.3 cores per node"}
     (comparison,) = compare_runs(frame, by="cpu_per_node")
     assert (comparison.label_a, comparison.label_b) == ("0.3", "0.15")
     assert "cpu_per_node" in comparability(frame, "drivers").strata
-    assert "cpu_per_node" not in described(runs, settings.with_columns(name=pl.lit("hardware"))).columns
+    assert "cpu_per_node" not in add_setup_descriptions(runs, settings.with_columns(name=pl.lit("hardware"))).columns

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runs.run_status import allowed_statuses, used_notes, with_status
-from citus_analysis.runs.status_rules import STATUS_RULES
+from citus_analysis.runs.status import STATUS_RULES, add_run_status, list_allowed_statuses, write_used_run_notes
 
 FACTS: dict[str, object] = {
     "drivers": 1,
@@ -40,7 +39,7 @@ def judged(**facts: object) -> tuple[str, str | None]:
     """Status and reason of a run of one client."""
     done, failed = facts.get("operations_done"), facts.get("failed_operations")
     known = {"attempted": done + (failed or 0)} if isinstance(done, int) and isinstance(failed, int | None) else {}
-    run = with_status(pl.DataFrame([FACTS | known | facts], schema_overrides=KINDS))
+    run = add_run_status(pl.DataFrame([FACTS | known | facts], schema_overrides=KINDS))
     return run.select("status", "status_reason").row(0)
 
 
@@ -152,16 +151,19 @@ def test_the_documentation_shows_the_rules() -> None:
     ],
 )
 def test_what_is_allowed(allow: str | list[str], statuses: tuple[str, ...]) -> None:
-    assert allowed_statuses(allow) == statuses
+    assert list_allowed_statuses(allow) == statuses
 
 
 @pytest.mark.parametrize("allow", ["failed", "degarded", ["degraded", "failed"]])
 def test_failed_runs_and_unknown_words_are_refused(allow: str | list[str]) -> None:
     with pytest.raises(UsageError, match="cannot be allowed"):
-        allowed_statuses(allow)
+        list_allowed_statuses(allow)
 
 
 def test_used_runs_are_described() -> None:
-    assert used_notes(pl.DataFrame({"status": ["ok", "ok"], "notes": pl.Series([None, None], dtype=pl.String)})) == []
-    assert used_notes(pl.DataFrame({"workers": [1]})) == []
-    assert used_notes(pl.DataFrame({"status": ["degraded"] * 8})) == ["8 degraded runs of 8 used, as allowed"]
+    assert (
+        write_used_run_notes(pl.DataFrame({"status": ["ok", "ok"], "notes": pl.Series([None, None], dtype=pl.String)}))
+        == []
+    )
+    assert write_used_run_notes(pl.DataFrame({"workers": [1]})) == []
+    assert write_used_run_notes(pl.DataFrame({"status": ["degraded"] * 8})) == ["8 degraded runs of 8 used, as allowed"]

@@ -6,9 +6,9 @@ from typing import cast
 
 import polars as pl
 
-from citus_analysis.report.engine.notebook_document import Notebook
-from citus_analysis.report.engine.sections import with_systems_in_words
-from citus_analysis.runs.naming import system_names
+from citus_analysis.report.html import replace_system_names
+from citus_analysis.report.notebooks import Notebook
+from citus_analysis.runs.set_ups import build_system_names
 
 
 def runs(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
@@ -29,7 +29,7 @@ def test_what_most_systems_share_is_not_said() -> None:
         ("citus-w1-t4-c", "citus", 1, 4), ("citus-w2-t4-c", "citus", 2, 4), ("citus-w2-t8-c", "citus", 2, 8),
         ("shards-w2-t4-c", "8 shards", 2, 4), ("postgresql-w0-t4-c", "postgresql", 0, 4),
     )  # fmt: skip
-    assert system_names(table, described(table)) == {
+    assert build_system_names(table, described(table)) == {
         "citus-w1-t4-c": "SELECT on 1 worker, 4 threads",
         "citus-w2-t4-c": "SELECT on 2 workers, 4 threads",
         "citus-w2-t8-c": "SELECT on 2 workers, 8 threads",
@@ -40,8 +40,8 @@ def test_what_most_systems_share_is_not_said() -> None:
 
 def test_names_that_people_gave_and_equal_words_stay() -> None:
     table = runs(("pg16", "usual set-up", 1, 4), ("a-w1-t4-c", "x", 1, 4), ("b-w1-t4-c", "x", 1, 4))
-    assert system_names(table, described(table)) == {}
-    assert system_names(table, described(table).filter(resource="pg16")) == {}
+    assert build_system_names(table, described(table)) == {}
+    assert build_system_names(table, described(table).filter(resource="pg16")) == {}
 
 
 def test_names_within_paths_and_other_names_stay() -> None:
@@ -50,7 +50,7 @@ def test_names_within_paths_and_other_names_stay() -> None:
     place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": said}}
     # A notebook with the parts that are looked at, and no others.
     cells = [{"cell_type": "code", "outputs": [place]}]
-    notebook = with_systems_in_words(cast(Notebook, {"cells": cells}))
+    notebook = replace_system_names(cast(Notebook, {"cells": cells}))
     (output,) = notebook["cells"][0]["outputs"]
     assert output["data"]["text/html"] == (
         "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "

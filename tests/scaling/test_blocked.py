@@ -9,7 +9,7 @@ from citus_analysis import scaling
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.scaling import predicted_changes, throughput_curves
-from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT
+from citus_analysis.scaling.network_what_if import TOLERATED_PERCENT
 from tests.scaling.closed_networks import PARTS, SYSTEMS, Measured, simulate, tables
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from citus_analysis import scaling
-from citus_analysis.scaling.queueing.system_changes import Predicted, change_table
-from citus_analysis.scaling.queueing.whatif_results import Placement, RunTimes, WhatIf
+from citus_analysis.scaling.network_what_if import Placement, Predicted, RunTimes, WhatIf, change_table
 from tests.scaling.closed_networks import SYSTEMS, Measured, System, simulate
 
 THREADS = (1, 4, 16, 32, 64)

@@ -12,9 +12,7 @@ from scipy.optimize import curve_fit
 
 from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.scaling._solve import solve, solve_many
-from citus_analysis.scaling.fits import ModelFit
-from citus_analysis.scaling.fitting import fit_model
+from citus_analysis.scaling.fitting import ModelFit, fit_model, solve, solve_many
 from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -7,10 +7,9 @@ import pytest
 
 from citus_analysis import scaling, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.scaling.curves import ScalingStudy
-from citus_analysis.scaling.queueing.laws import little_runs
-from citus_analysis.scaling.study_text import format_scaling
-from citus_analysis.stats.compare.verdict_text import format_comparison
+from citus_analysis.scaling.curves import ScalingStudy, format_scaling
+from citus_analysis.scaling.queueing import apply_littles_law_to_runs
+from citus_analysis.stats.run_comparisons import format_comparison
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"
 
@@ -122,7 +121,7 @@ def test_a_single_size_is_left_out_and_said(runs: pl.DataFrame) -> None:
 
 
 def test_littles_law_holds_on_every_recorded_run(runs: pl.DataFrame, latencies: pl.DataFrame) -> None:
-    table = little_runs({"runs": runs, "operation_latencies": latencies})
+    table = apply_littles_law_to_runs({"runs": runs, "operation_latencies": latencies})
     assert not table["contradicts"].any()
     shares = dict(zip(table["resource"], table["share_in_system"], strict=True))
     # A throttled client leaves most of its threads waiting; an unthrottled one keeps nearly all in the system.
@@ -131,7 +130,7 @@ def test_littles_law_holds_on_every_recorded_run(runs: pl.DataFrame, latencies: 
     # READ-MODIFY-WRITE contains its read and update: counting it too would exceed the threads.
     assert 0.9 < shares["w2-all-f"] < 1
     with pytest.raises(UsageError, match="pass a dataset"):
-        little_runs(runs)  # type: ignore[arg-type]  # no such source, on purpose
+        apply_littles_law_to_runs(runs)  # type: ignore[arg-type]  # no such source, on purpose
 
 
 def test_recorded_configurations_compare_as_they_should(runs: pl.DataFrame) -> None:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from citus_analysis import scaling
 from citus_analysis.errors import UsageError
-from citus_analysis.scaling.cost import cost_figures
-from citus_analysis.scaling.queueing.laws import service_demand
-from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
+from citus_analysis.scaling.cost import compute_cost_figures
+from citus_analysis.scaling.queueing import compute_service_demand_us
+from citus_analysis.stats.intervals import estimate_mean_from_summary
 
 #: Jain (1991), table 34.1: N, response times per visit of CPU and disks A and B, R, X, queue lengths.
 JAIN_34_1 = [
@@ -114,7 +114,7 @@ def test_little_accounts_for_every_thread() -> None:
 
 
 def test_utilisation_and_demand_are_inverse() -> None:
-    demand = service_demand([0.5, 0.25], 1_000, [1, 4])
+    demand = compute_service_demand_us([0.5, 0.25], 1_000, [1, 4])
     assert demand == pytest.approx([500, 1_000])
     assert scaling.utilisation(1_000, demand, [1, 4]) == pytest.approx([0.5, 0.25])
 
@@ -131,16 +131,18 @@ def test_bounds_of_jains_example() -> None:
 
 
 def test_cost_figures() -> None:
-    mean = mean_interval_from_summary(100_000, 2_000, 5)
-    figures = cost_figures(mean, nodes=17, vcpus_per_node=16, price_per_node_hour=1.2, currency="EUR")
+    mean = estimate_mean_from_summary(100_000, 2_000, 5)
+    figures = compute_cost_figures(mean, nodes=17, vcpus_per_node=16, price_per_node_hour=1.2, currency="EUR")
     assert figures.vcpus == 272
     assert figures.ops_s_per_vcpu.estimate == pytest.approx(100_000 / 272)
     price = figures.price_per_million_ops
     assert price is not None
     assert price.estimate == pytest.approx(17 * 1.2 / 3_600 * 10)
     assert price.low == pytest.approx(17 * 1.2 / 3_600 * 1e6 / mean.high)
-    assert cost_figures(mean, nodes=1, vcpus_per_node=2).price_per_million_ops is None
-    unsure = mean_interval_from_summary(10, 20, 3)
-    assert cost_figures(unsure, nodes=1, vcpus_per_node=1, price_per_node_hour=1).price_per_million_ops is not None
+    assert compute_cost_figures(mean, nodes=1, vcpus_per_node=2).price_per_million_ops is None
+    unsure = estimate_mean_from_summary(10, 20, 3)
+    assert (
+        compute_cost_figures(unsure, nodes=1, vcpus_per_node=1, price_per_node_hour=1).price_per_million_ops is not None
+    )
     with pytest.raises(UsageError):
-        cost_figures(mean, nodes=0, vcpus_per_node=1)
+        compute_cost_figures(mean, nodes=0, vcpus_per_node=1)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize._numdiff import approx_derivative
 
 from citus_analysis import scaling
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import UsageError
 from citus_analysis.scaling import Station, solve_closed
-from citus_analysis.scaling.queueing._network_fit import with_slopes
-from citus_analysis.scaling.queueing.networks import solve_networks, station_numbers, throughputs
+from citus_analysis.scaling.network_what_if import compute_residuals_and_slopes
+from citus_analysis.scaling.queueing import build_station_array, compute_network_throughputs, solve_networks
 from tests.scaling.closed_networks import INF, Step, System, simulate
 
 
@@ -95,13 +95,13 @@ def test_networks_solved_together_are_those_solved_alone() -> None:
     first = [Station(100.0, servers=2.5), Station(40.0, servers=INF, batch_wait=0.5), Station(300.0, servers=INF)]
     second = [Station(80.0, calm=0.3), Station(0.0), Station(10.0, servers=4)]
     for customers in ([1, 2, 4, 64], [3], [1, 900, 1_000]):
-        throughput, residence = solve_networks(station_numbers([first, second, first]), customers)
+        throughput, residence = solve_networks(build_station_array([first, second, first]), customers)
         for place, network in enumerate((first, second, first)):
             alone = solve_closed(network, customers)
             assert throughput[place].tolist() == alone.throughput.tolist()
             assert residence[place].tolist() == alone.residence_time.tolist()
     rates = [solve_closed(network, [7]).throughput[0] for network in (first, second)]
-    assert throughputs(station_numbers([first, second]), 7).tolist() == rates
+    assert compute_network_throughputs(build_station_array([first, second]), 7).tolist() == rates
 
 
 def test_differences_of_a_fit_are_scipys_also_at_bounds() -> None:
@@ -114,6 +114,6 @@ def test_differences_of_a_fit_are_scipys_also_at_bounds() -> None:
         known = cast(Any, approx_derivative)(
             lambda x: residuals(x[None, :])[0], at, method="2-point", bounds=(low, high)
         )
-        found, differences = with_slopes(residuals, at, low, high)
+        found, differences = compute_residuals_and_slopes(residuals, at, low, high)
         assert found.tolist() == residuals(at[None, :])[0].tolist()
         assert differences.tolist() == known.tolist()

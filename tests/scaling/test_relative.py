@@ -4,7 +4,7 @@ import pytest
 
 from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.scaling.relative import psi, relative_scaling
+from citus_analysis.scaling.relative import compute_relative_scaling, estimate_psi
 
 #: Means of table 5.7 of the study (16 vCPU nodes, 100 million inserts, 3,600 connections).
 WORKERS = [2, 4, 8, 16, 32]
@@ -12,7 +12,7 @@ THROUGHPUT = [62479, 111322, 160498, 246396, 292447]
 
 
 def test_definitions_on_the_published_means() -> None:
-    points = relative_scaling(WORKERS, THROUGHPUT)
+    points = compute_relative_scaling(WORKERS, THROUGHPUT)
     assert [p.speedup.estimate for p in points] == pytest.approx([x / 62479 for x in THROUGHPUT])
     assert points[-1].efficiency.estimate == pytest.approx(292447 / 62479 * 2 / 32)
     assert points[-1].psi is not None
@@ -31,11 +31,13 @@ def test_base_can_be_any_size() -> None:
 
 def test_psi_is_the_ratio_of_efficiencies() -> None:
     shares = scaling.efficiency(WORKERS, THROUGHPUT)
-    assert psi(WORKERS, THROUGHPUT, 4, 16).estimate == pytest.approx(shares[16.0].estimate / shares[4.0].estimate)
+    assert estimate_psi(WORKERS, THROUGHPUT, 4, 16).estimate == pytest.approx(
+        shares[16.0].estimate / shares[4.0].estimate
+    )
 
 
 def test_intervals_enclose_the_estimate_and_carry_the_number_of_runs() -> None:
-    points = relative_scaling([1, 1, 1, 2, 2, 2], [100, 104, 98, 171, 180, 176])
+    points = compute_relative_scaling([1, 1, 1, 2, 2, 2], [100, 104, 98, 171, 180, 176])
     gain = points[1].speedup
     assert gain.low < 1.745 < gain.high
     assert (gain.n, gain.method) == (3, "Welch t on the log ratio")

@@ -8,8 +8,7 @@ import pytest
 
 from citus_analysis import scaling
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT
-from citus_analysis.scaling.queueing.whatif_results import Placement, RunTimes, WhatIf
+from citus_analysis.scaling.network_what_if import TOLERATED_PERCENT, Placement, RunTimes, WhatIf
 from tests.scaling.closed_networks import INF, PARTS, SYSTEMS, Measured, Step, System, simulate
 
 THREADS = (1, 4, 16, 32, 64)

@@ -5,8 +5,8 @@ import itertools
 import polars as pl
 import pytest
 
-from citus_analysis.formats.serverlog.pglog.compiled import library
-from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
+from citus_analysis.formats.pglog import compiled as library
+from citus_analysis.formats.pglog import reader as chosen_reader
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
 from tests.serverlogs.written_logs import WITH_SESSION, WITHOUT_SESSION, Execution, Server, mixed, sessions_of

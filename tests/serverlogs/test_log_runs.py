@@ -9,8 +9,8 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.report.engine.render import render_report
-from citus_analysis.report.profile_text import profile_sentences
+from citus_analysis.report.profile import profile_sentences
+from citus_analysis.report.render import render_report
 from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_runs import LogRuns
 from tests.recordings import RECORDED

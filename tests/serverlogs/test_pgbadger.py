@@ -15,9 +15,9 @@ import pytest
 import zstandard
 
 import citus_analysis as ca
-from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.serverlogs.server_profile import ServerProfile
-from citus_analysis.serverlogs.statement_records import CLIENT, NODE
+from citus_analysis.formats.pglog import STUDY_PREFIX
+from citus_analysis.serverlogs.profile import ServerProfile
+from citus_analysis.serverlogs.statements import CLIENT, NODE
 from tests.recordings import RECORDED
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "realworld" / "pglog"

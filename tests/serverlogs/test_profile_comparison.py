@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import Dataset
-from citus_analysis.serverlogs.profile_comparison import FEWEST, ServerComparison, block_means, compare_servers
+from citus_analysis.serverlogs.comparison import FEWEST, ServerComparison, compare_servers, compute_block_means
 
 BEGIN = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ def test_durations_that_hang_together_are_worth_fewer_blocks() -> None:
     slow[0] = 0.0
     for number in range(1, 2000):
         slow[number] = 0.995 * slow[number - 1] + steps[number]
-    independent, dependent = block_means(np.exp(steps / 5)), block_means(np.exp(slow / 20))
+    independent, dependent = compute_block_means(np.exp(steps / 5)), compute_block_means(np.exp(slow / 20))
     assert independent[1] > 15
     assert dependent[1] < 10
 
@@ -78,7 +78,7 @@ def test_equal_servers_are_seldom_called_different() -> None:
         series[:, 0] = noise[:, 0]
         for number in range(1, 1000):
             series[:, number] = 0.9 * series[:, number - 1] + noise[:, number]
-        (a, worth_a), (b, worth_b) = (block_means(np.exp(one / 5)) for one in series)
+        (a, worth_a), (b, worth_b) = (compute_block_means(np.exp(one / 5)) for one in series)
         verdict = ca.stats.compare(a, b, higher_is_better=False, effective=(worth_a, worth_b)).verdict
         wrong += verdict in ("faster", "slower")
     assert wrong <= 20

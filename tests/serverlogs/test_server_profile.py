@@ -9,9 +9,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.serverlogs.activity_tables import summarise_lock_waits
-from citus_analysis.serverlogs.server_profile import ServerProfile
-from citus_analysis.serverlogs.session_tables import summarise_sessions
+from citus_analysis.serverlogs.profile import ServerProfile, summarise_lock_waits, summarise_sessions
 from tests.recordings import RECORDED
 
 PREFIX = "2026-03-01 {time} UTC [{pid}] user=app,db=shop,app=web,client=10.0.0.7 "

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from citus_analysis.spans.match.alignment import Intervals, align_streams, compatible_pairs
+from citus_analysis.spans.pairing import Intervals, align_streams, find_compatible_pairs
 
 TOLERANCE = 100.0
 
@@ -38,7 +38,7 @@ def test_alignment_is_the_largest(tasks: list[tuple[int, int]], children: list[t
     other = intervals(sorted(1000.0 * b for b, _ in children), [1000.0 * n for _, n in children])
     one = Intervals(one.first, one.begin, np.maximum.accumulate(one.end), one.length, one.values)
     other = Intervals(other.first, other.begin, np.maximum.accumulate(other.end), other.length, other.values)
-    task, child, _ = compatible_pairs(one, other, TOLERANCE)
+    task, child, _ = find_compatible_pairs(one, other, TOLERANCE)
     pairs = set(zip(task.tolist(), child.tolist(), strict=True))
     alignments = all_alignments(pairs, len(tasks), len(children))
     largest = max(map(len, alignments))
@@ -55,7 +55,7 @@ def test_alignment_is_the_largest(tasks: list[tuple[int, int]], children: list[t
 def test_compatible_pairs_are_those_inside_and_short_enough() -> None:
     tasks = intervals([0, 10_000], [5_000, 5_000])
     children = intervals([1_000, 9_500, 16_500, 20_000], [4_900, 5_200, 10, 10])
-    task, child, contradiction = compatible_pairs(tasks, children, TOLERANCE)
+    task, child, contradiction = find_compatible_pairs(tasks, children, TOLERANCE)
     # Ends 900 us late, within the resolution. The second child runs longer than its task waited; the third begins
     # 500 us beyond task and resolution.
     assert list(zip(task, child, contradiction, strict=True)) == [(0, 0, 900.0)]

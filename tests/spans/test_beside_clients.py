@@ -8,8 +8,7 @@ import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_histograms
 from citus_analysis.spans import beside_clients, time_histogram
-from citus_analysis.spans.analyse.beside_clients import parts_by_configuration, sampled_percent
-from citus_analysis.spans.analyse.profile import ProfileStudy
+from citus_analysis.spans.profile import ProfileStudy, compute_parts_by_configuration, compute_sampled_percent
 from tests.recordings import RECORDED
 
 RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert")
@@ -48,7 +47,7 @@ def test_histograms_of_several_groups_have_the_same_bins(study: ProfileStudy) ->
 
 
 def test_parts_add_up_to_the_whole(study: ProfileStudy) -> None:
-    table = parts_by_configuration(study)
+    table = compute_parts_by_configuration(study)
     remote = table.filter(pl.col("executed").cast(pl.String) == "remote")
     assert remote.height == 3
     whole = remote["parent_ms"] + remote["child_ms"] + remote["between_ms"]
@@ -80,4 +79,7 @@ def test_the_share_of_sampling_is_a_dimension(dataset: Dataset, study: ProfileSt
 
     shares = beside_clients(study, More()).filter(workers=1)["sampled_percent"].to_list()
     assert shares == [1.0, 30.0]
-    assert sampled_percent(more.with_columns(monitor_operations=None))["sampled_percent"].null_count() == more.height
+    assert (
+        compute_sampled_percent(more.with_columns(monitor_operations=None))["sampled_percent"].null_count()
+        == more.height
+    )

@@ -12,10 +12,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
-from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
-from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.spans.export.trace_files import export_traces
+from citus_analysis.runner.embedded import Embedded
+from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
+from citus_analysis.spans.export import export_traces
 from tests.spans.test_export import attributes, proto_spans
 
 STATEMENTS = 60

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.match.clocks import (
+from citus_analysis.spans.clocks import (
     MAX_DRIFT,
-    Bounds,
     ClockLine,
-    _extent,
-    _lowest,
+    OffsetBounds,
+    _compute_feasible_extent,
+    _find_smallest_offset,
+    find_most_agreed_offset,
     fit_clock,
-    most_agreed_offset,
 )
 from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import load, traces_of
@@ -26,7 +26,7 @@ PPM = 1e-6
 STEP_US = 1000
 
 
-def simulated(offset: float, drift: float, pairs: int = 300, seed: int = 1) -> Bounds:
+def simulated(offset: float, drift: float, pairs: int = 300, seed: int = 1) -> OffsetBounds:
     """Pairs of tasks and children over 30 s whose clocks differ as given; times are truncated to milliseconds."""
     random = np.random.default_rng(seed)
     begin = np.sort(random.uniform(0, 30e6, pairs))
@@ -38,7 +38,7 @@ def simulated(offset: float, drift: float, pairs: int = 300, seed: int = 1) -> B
     wait = there + run + back
     ends = np.floor((begin + wait) / 1000) * 1000
     child_ends = np.floor(other_clock(begin + there + run) / 1000) * 1000
-    return Bounds(ends, child_ends - ends - 1000, child_ends - run - (ends - wait) + 1000)
+    return OffsetBounds(ends, child_ends - ends - 1000, child_ends - run - (ends - wait) + 1000)
 
 
 @pytest.mark.parametrize(("offset", "drift"), [(0.0, 0.0), (3e6, 50 * PPM), (-3e6, -50 * PPM), (123_456.0, 400 * PPM)])
@@ -79,7 +79,7 @@ def test_the_extent_is_that_of_a_linear_programme(seed: int, pairs: int, span: f
         float(linprog(np.array(cost), A_ub=rows, b_ub=limits, bounds=box).fun or 0.0) * sum(cost)
         for cost in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0])
     ]
-    found = _extent(Bounds(time, low, high), inside)
+    found = _compute_feasible_extent(OffsetBounds(time, low, high), inside)
     assert np.array(found[:2]) - 5e5 == pytest.approx(ends[:2], abs=1e-3)
     assert np.array(found[2:]) * scale == pytest.approx(ends[2:], abs=1e-3)
 
@@ -117,7 +117,7 @@ def on_a_line(draw: st.DrawFn) -> list[tuple[float, float]]:
 )
 def test_the_lowest_offset_of_any_bounds_is_found(bounds: list[tuple[float, float]], least: float, most: float) -> None:
     time, low = [t for t, _ in bounds], [bound for _, bound in bounds]
-    found = _lowest(np.array(time), np.array(low), least, most)
+    found = _find_smallest_offset(np.array(time), np.array(low), least, most)
     size = max(abs(bound) for bound in low) + max(abs(t) for t in time)
     assert abs(Fraction(found) - exactly_lowest(time, low, least, most)) <= Fraction(size) * Fraction(1e-14) + SMALLEST
 
@@ -128,7 +128,7 @@ def test_bounds_on_one_line_lead_nobody_in_circles() -> None:
     low = np.array(
         [111111.2111111111, -222222.12222222218, -111111.01111111109, 333333.4333333333, -333333.23333333334]
     )
-    assert _lowest(time, low, -1.0, 1.0) == pytest.approx(0.1, abs=1e-6)
+    assert _find_smallest_offset(time, low, -1.0, 1.0) == pytest.approx(0.1, abs=1e-6)
 
 
 def test_late_records_and_wrong_pairs_are_left_out() -> None:
@@ -137,13 +137,13 @@ def test_late_records_and_wrong_pairs_are_left_out() -> None:
     high[::29] -= 20_000  # the task's record was written 20 ms late
     low[::31] += 4e6  # not a pair at all
     high[::31] += 4e6
-    line = fit_clock(Bounds(bounds.time, low, high))
+    line = fit_clock(OffsetBounds(bounds.time, low, high))
     assert line.contradicting == len(set(range(0, 300, 29)) | set(range(0, 300, 31)))
     assert line.offset_low <= 5e5 + 20 * PPM * (line.reference - 15e6) <= line.offset_high
 
 
 def test_one_pair_is_enough_for_bounds() -> None:
-    line = fit_clock(Bounds(np.array([0.0]), np.array([-1000.0]), np.array([2000.0])))
+    line = fit_clock(OffsetBounds(np.array([0.0]), np.array([-1000.0]), np.array([2000.0])))
     assert (line.offset_low, line.offset_high, line.pairs) == (-1000.0, 2000.0, 1)
 
 
@@ -157,7 +157,7 @@ def test_the_line_seen_from_the_other_node() -> None:
 
 def test_votes_elsewhere_show_how_sure_an_offset_is() -> None:
     low = np.array([0.0, 100.0, 200.0, 50_000.0, 50_100.0])
-    offset, votes, others = most_agreed_offset(Bounds(np.zeros(5), low, low + 1000))
+    offset, votes, others = find_most_agreed_offset(OffsetBounds(np.zeros(5), low, low + 1000))
     assert 200 <= offset <= 1000
     assert (votes, others) == (3, 2)
 

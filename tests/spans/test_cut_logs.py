@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.spans import build_traces
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.words import pluralize
 from tests.spans.recordings import Cut, Recording, load, pairs_with_keys, traces_of
 
 RECORDS = ["source_id", "byte_offset", "child_source", "child_offset"]
@@ -75,4 +75,4 @@ def test_children_beyond_the_end_of_a_log_leave_tasks_unmatched() -> None:
     row = quality.filter(pl.col("child_node") == "2").row(0, named=True)
     assert (row["inferred"], row["unmatched_children"]) == (0, 0)
     assert row["exact"] + row["unmatched_tasks"] == 487
-    assert f"{counted(row['unmatched_tasks'], 'task')} without a child in the log of node 2" in row["warning"]
+    assert f"{pluralize(row['unmatched_tasks'], 'task')} without a child in the log of node 2" in row["warning"]

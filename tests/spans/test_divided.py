@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.dataset.ingesting.records.log_records import laid_aside
+from citus_analysis.dataset.derive import spill_arrays
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.model import piece_links
-from citus_analysis.spans.model.piece_links import PieceLinks
-from citus_analysis.spans.read import divided, streamed
-from citus_analysis.spans.read.divided import Arrays, Bring, Divided
-from citus_analysis.spans.read.records import number_files
-from citus_analysis.spans.read.streamed import Pass, Piece
+from citus_analysis.spans import executions as divided
+from citus_analysis.spans import executions as streamed
+from citus_analysis.spans import tree as piece_links
+from citus_analysis.spans.executions import Arrays, Bring, Divided, Pass, SessionPiece, number_files
+from citus_analysis.spans.tree import PieceLinks
 from tests.spans.recordings import Recording, load
 from tests.spans.test_streamed import batches
 
@@ -26,7 +25,7 @@ class Shelf:
     """Lays arrays aside in files, and counts their bytes."""
 
     def __init__(self, folder: Path) -> None:
-        self._keep = partial(laid_aside, folder, count())
+        self._keep = partial(spill_arrays, folder, count())
         self.bytes = 0
 
     def __call__(self, arrays: Arrays) -> Bring:
@@ -81,7 +80,7 @@ def test_a_longer_log_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_links_wait_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(piece_links, "MOST_ROWS", 100)
     shelf = Shelf(tmp_path)
-    pieces = [Piece(10 * number, 10, divided.held({})) for number in range(40)]
+    pieces = [SessionPiece(10 * number, 10, divided.keep_in_memory({})) for number in range(40)]
     links = PieceLinks(pieces, shelf)
     executions = np.random.default_rng(1).permutation(400).astype(np.uint32)
     for some in np.split(executions, 16):

@@ -22,9 +22,8 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
-from citus_analysis.spans.export.counts import ExportCount
-from citus_analysis.spans.export.trace_selection import Selection
-from citus_analysis.spans.model.span_layout import lay_out
+from citus_analysis.spans.export import Selection
+from citus_analysis.spans.span_layout import ExportCount, lay_out
 from tests.spans.recordings import load, traces_of
 
 RESOURCES = ["w2-all-e", "w2-binary-t16-select", "w2-fail-dup-insert"]
@@ -167,7 +166,7 @@ def test_packets_hold_what_json_holds(resource: str, tmp_path: Path) -> None:
 
 def test_packets_do_not_depend_on_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = export("w2-t4-insert", tmp_path / "whole.pftrace", "perfetto")
-    monkeypatch.setattr("citus_analysis.spans.export.perfetto._GROUP", 500)
+    monkeypatch.setattr("citus_analysis.spans.perfetto._GROUP", 500)
     grouped = export("w2-t4-insert", tmp_path / "grouped.pftrace", "perfetto")
     assert grouped == whole
     sizes = [abs((tmp_path / f"{name}.pftrace").stat().st_size) for name in ("whole", "grouped")]
@@ -182,10 +181,10 @@ def test_events_of_json_do_not_depend_on_the_groups(tmp_path: Path, monkeypatch:
         held.append(spans.height)
         return lay_out(spans)
 
-    monkeypatch.setattr("citus_analysis.spans.export.perfetto.lay_out", laid_out)
+    monkeypatch.setattr("citus_analysis.spans.perfetto.lay_out", laid_out)
     whole = export("w2-t4-insert", tmp_path / "whole.json", "perfetto")
     (all_spans,) = held
-    monkeypatch.setattr("citus_analysis.spans.export.perfetto._GROUP", 500)
+    monkeypatch.setattr("citus_analysis.spans.perfetto._GROUP", 500)
     assert export("w2-t4-insert", tmp_path / "grouped.json", "perfetto") == whole
     # What is laid out at a time is what is held.
     assert max(held[1:]) < all_spans / 2

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR
-from citus_analysis.spans.read.groups import group_sessions
-from citus_analysis.spans.read.sessions import Sessions
+from citus_analysis.spans.executions import GPID_NODE_FACTOR, Sessions, group_sessions
 from citus_analysis.spans.traces import Keep, Traces, trace_iteration
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
 

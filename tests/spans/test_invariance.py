@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.core.frames import as_polars
+from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces, coarse_profile
 from tests.spans.recordings import Recording, load, pairs_with_keys, traces_of
@@ -91,5 +91,5 @@ def test_tables_are_those_of_the_schema() -> None:
 def test_profiles_take_any_frame() -> None:
     statements = traces_of("w2-t4-insert").statements
     expected = coarse_profile(statements)["mean_us"].to_list()
-    assert as_polars(coarse_profile(statements.to_arrow()))["mean_us"].to_list() == pytest.approx(expected)
-    assert as_polars(coarse_profile(statements.to_pandas()))["mean_us"].to_list() == pytest.approx(expected)
+    assert convert_to_polars(coarse_profile(statements.to_arrow()))["mean_us"].to_list() == pytest.approx(expected)
+    assert convert_to_polars(coarse_profile(statements.to_pandas()))["mean_us"].to_list() == pytest.approx(expected)

@@ -14,8 +14,8 @@ import pytest
 import zstandard
 
 import citus_analysis as ca
-from citus_analysis.formats.serverlog.pglog.compiled import library
-from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
+from citus_analysis.formats.pglog import compiled as library
+from citus_analysis.formats.pglog import reader as chosen_reader
 
 RECORDED = Path(__file__).parents[1] / "data" / "protocols"
 #: Application -> local and remote executions, as counted in the log (README of the recording).

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.spans.read.ordered_arrays import join_executions
+from citus_analysis.spans.ordered_arrays import join_executions
 
 NUMBERS = pl.UInt32
 

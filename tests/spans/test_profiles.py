@@ -7,12 +7,11 @@ import pytest
 
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.spans import coarse_profile, critical_path, log_line_profile, tail_profile
-from citus_analysis.spans.analyse.composition import COMPONENTS, fan_out_profile, percentile_profile
-from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
-from citus_analysis.spans.analyse.selected_statements import SelectedStatements, first_of_connections, mark_states
-from citus_analysis.spans.analyse.tail import autovacuum_intervals
+from citus_analysis.spans.composition import COMPONENTS, compute_fan_out_profile, compute_percentile_profile
+from citus_analysis.spans.profile import SelectedStatements, find_first_of_connections, mark_states, profile_percentiles
+from citus_analysis.spans.tail import find_autovacuum_intervals
 from citus_analysis.stats import mean_interval
-from citus_analysis.stats.estimate.nested import run_percentile
+from citus_analysis.stats.run_percentiles import run_percentile
 from tests.spans.recordings import load, traces_of
 
 #: Recordings where every statement has at most one task, so that lines and statements count the same things.
@@ -81,7 +80,7 @@ def test_the_childs_log_and_the_parents_log_name_the_same_openers() -> None:
     traces = traces_of("stock-debug4-w2-t8-insert")
     said = traces.statements.filter(pl.col("connect_us") > 0)["trace_id"]
     assert said.len() == 4
-    assert set(first_of_connections(traces.spans.lazy())) == set(said)
+    assert set(find_first_of_connections(traces.spans.lazy())) == set(said)
 
 
 def test_states_of_sessions_are_apart() -> None:
@@ -169,7 +168,7 @@ def test_percentiles_of_one_run_are_those_of_the_profile_and_say_what_they_lack(
 
 
 def test_composition_adds_up_to_t() -> None:
-    profile = percentile_profile(traces_of("w2-t4-insert").statements)
+    profile = compute_percentile_profile(traces_of("w2-t4-insert").statements)
     assert profile.select(pl.sum_horizontal(COMPONENTS)).to_series().to_list() == pytest.approx(
         profile["total_us"].to_list()
     )
@@ -179,7 +178,7 @@ def test_composition_adds_up_to_t() -> None:
 
 
 def test_fan_out_of_scans() -> None:
-    row = fan_out_profile(traces_of("w2-all-e").statements).row(0, named=True)
+    row = compute_fan_out_profile(traces_of("w2-all-e").statements).row(0, named=True)
     assert (row["n"], row["tasks"]) == (96, 4.0)
     assert 1.0 < row["skew_p25"] < row["skew_p50"] < row["skew_p75"]
 
@@ -210,7 +209,7 @@ def test_w_of_several_tasks_is_between_the_longest_and_the_sum() -> None:
 @pytest.fixture(scope="module")
 def checkpointed() -> dict[str, Any]:
     recording = load("w2-checkpoint-insert")
-    return {"checkpoints": recording.checkpoints, "autovacuums": autovacuum_intervals(recording.log_events)}
+    return {"checkpoints": recording.checkpoints, "autovacuums": find_autovacuum_intervals(recording.log_events)}
 
 
 def test_tail_names_what_is_different(checkpointed: dict[str, Any]) -> None:

@@ -7,10 +7,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.read import streamed
-from citus_analysis.spans.read.divided import held
-from citus_analysis.spans.read.records import USED, number_files
-from citus_analysis.spans.read.streamed import Columns, NotInOrder, Pass
+from citus_analysis.spans import executions as streamed
+from citus_analysis.spans.executions import USED, Columns, NotInOrder, Pass, keep_in_memory, number_files
 from citus_analysis.spans.traces import Traces, trace_pass
 from tests.spans.recordings import Cut, Recording, load, traces_of
 from tests.spans.test_damaged_logs import DAMAGES, in_pieces
@@ -28,7 +26,7 @@ def batches(recording: Recording, files: pl.DataFrame, rows_at_once: int) -> Ite
 def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
     files = number_files(recording.log_events)[0]
-    records = Pass(files, recording.nodes, distributed=True, keep=held, groups=groups)
+    records = Pass(files, recording.nodes, distributed=True, keep=keep_in_memory, groups=groups)
     records.take_in(batches(recording, files, rows_at_once))
     return records
 

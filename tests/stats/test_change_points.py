@@ -12,13 +12,7 @@ from scipy import stats
 
 from citus_analysis.errors import UsageError
 from citus_analysis.stats import find_changes
-from citus_analysis.stats.series.change_points import (
-    CALIBRATED_FROM,
-    follow_changes,
-    newest_shift,
-    rank_sum_score,
-    threshold,
-)
+from citus_analysis.stats.change_points import CALIBRATED_FROM, follow_changes, newest_shift, rank_sum_score, threshold
 
 Rows = NDArray[np.float64]
 

@@ -12,9 +12,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.compare.families import holm
-from citus_analysis.stats.compare.ranks import mann_whitney_p
-from citus_analysis.stats.compare.verdicts import PLANNED, compare_summaries
+from citus_analysis.stats.verdicts import PLANNED, adjust_by_holm, compare_summaries, compute_mann_whitney_p_value
 
 #: Permeability of chorioamnion, Hollander and Wolfe (1973), page 69; also the example of R's wilcox.test.
 AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
@@ -75,7 +73,7 @@ def test_rank_p_with_ties_is_that_of_all_divisions(seed: int) -> None:
     sums = np.array([sum(chosen) for chosen in itertools.combinations(ranks, first)])
     seen = ranks[:first].sum()
     expected = min(1.0, 2 * min((sums <= seen).mean(), (sums >= seen).mean()))
-    assert mann_whitney_p(values[:first], values[first:]) == pytest.approx(expected)
+    assert compute_mann_whitney_p_value(values[:first], values[first:]) == pytest.approx(expected)
 
 
 def test_overhead_of_monitoring_in_the_study_is_inconclusive() -> None:
@@ -181,13 +179,13 @@ def test_holm_is_statsmodels() -> None:
     rng = np.random.default_rng(3)
     for size in (1, 2, 7, 40):
         p = rng.beta(0.5, 3, size).round(2)
-        np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
+        np.testing.assert_allclose(adjust_by_holm(p), multipletests(p, method="holm")[1])
 
 
 def test_holm_steps_down() -> None:
     # 5 x 0.001, 4 x 0.01, 3 x 0.03, then no less than the one before; worked by hand.
-    np.testing.assert_allclose(holm([0.01, 0.001, 0.04, 0.03, 0.2]), [0.04, 0.005, 0.09, 0.09, 0.2])
-    assert holm([]).size == 0
+    np.testing.assert_allclose(adjust_by_holm([0.01, 0.001, 0.04, 0.03, 0.2]), [0.04, 0.005, 0.09, 0.09, 0.2])
+    assert adjust_by_holm([]).size == 0
 
 
 def test_many_comparisons_are_adjusted_and_say_so() -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from citus_analysis import stats
-from citus_analysis.stats.series.sequences import effective_sample_size
+from citus_analysis.stats.warmup import estimate_effective_sample_size
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 Method = Callable[[NDArray[np.float64]], stats.Interval]
@@ -82,7 +82,7 @@ def test_effective_sample_size_repairs_the_interval_of_a_correlated_mean() -> No
         values[0] = noise[0] / math.sqrt(1 - 0.8**2)
         for i in range(1, 600):
             values[i] = 0.8 * values[i - 1] + noise[i]
-        effective = effective_sample_size(values).effective
+        effective = estimate_effective_sample_size(values).effective
         half = 1.96 * values.std(ddof=1)
         plain.append(abs(values.mean()) < half / math.sqrt(600))
         corrected.append(abs(values.mean()) < half / math.sqrt(effective))

@@ -15,8 +15,8 @@ import pytest
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats import compare_runs, gate
-from citus_analysis.stats.compare.exchange import render_comparison, render_gate
-from citus_analysis.stats.compare.run_tables import RunComparison
+from citus_analysis.stats.exchange import render_comparison, render_gate
+from citus_analysis.stats.run_comparisons import RunComparison
 
 ONLY = {"workload": "C", "threads": 16}
 

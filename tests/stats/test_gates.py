@@ -9,10 +9,10 @@ from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats import compare, gate
-from citus_analysis.stats.compare.evidence import Evidence
-from citus_analysis.stats.compare.exchange import render_gate
-from citus_analysis.stats.compare.gate_results import format_gate
-from citus_analysis.stats.estimate.intervals import moments
+from citus_analysis.stats.exchange import render_gate
+from citus_analysis.stats.gates import format_gate
+from citus_analysis.stats.intervals import compute_sample_moments
+from citus_analysis.stats.verdicts import Evidence
 
 
 def runs(*values: float, **columns: object) -> pl.DataFrame:
@@ -48,7 +48,7 @@ def test_not_worse_is_the_one_sided_welch_test_of_the_logarithms() -> None:
     """Of samples whose logarithms have the spread that the delta method states, to first order."""
     rng = np.random.default_rng(5)
     a, b = 100 + rng.normal(size=40), 100 + rng.normal(size=40)
-    found = Evidence.of_summaries(moments(a), moments(b)).p_not_worse(0.005)
+    found = Evidence.of_summaries(compute_sample_moments(a), compute_sample_moments(b)).p_not_worse(0.005)
     shifted = stats.ttest_ind(np.log(a) + math.log(1.005), np.log(b), equal_var=False, alternative="greater")
     assert found == pytest.approx(shifted.pvalue, rel=0.01)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.estimate import intervals
-from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
+from citus_analysis.stats import intervals
+from citus_analysis.stats.intervals import estimate_mean_from_summary
 
 #: Table 5.7 of the study: mean, standard deviation, stated ends, and the n that these ends imply.
 TABLE_5_7 = [
@@ -27,7 +27,7 @@ TABLE_5_7 = [
 def test_normal_formula_of_the_study_gives_its_stated_intervals(
     mean: float, sd: float, low: float, high: float, n: int
 ) -> None:
-    interval = mean_interval_from_summary(mean, sd, n, method="normal")
+    interval = estimate_mean_from_summary(mean, sd, n, method="normal")
     assert interval.low == pytest.approx(low, abs=1.5)
     assert interval.high == pytest.approx(high, abs=1.5)
     assert interval.warnings == (f"a normal quantile at n = {n} is too small; Student's t widens the interval",)
@@ -76,7 +76,7 @@ def test_one_run_has_no_interval_and_says_why(method: intervals.MeanMethod) -> N
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8).filter(lambda values: max(values) > 1e-3))
 def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[float]) -> None:
-    interval = stats.mean_interval(values, method=intervals.mean_method(values))
+    interval = stats.mean_interval(values, method=intervals.choose_mean_method(values))
     assert interval.method == "Student t on the log scale"
     if not interval.exists:
         assert "leave the order of magnitude open" in interval.warnings[-1]
@@ -86,7 +86,7 @@ def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[floa
 
 def test_on_the_log_scale_the_ends_are_equally_far_in_proportion() -> None:
     # t(0.975, 2) = 4.302653; s / (mean √n) = 0.5 / √3 with mean 2 and s 1: the delta method's error of log(mean).
-    interval = mean_interval_from_summary(2.0, 1.0, 3, method="log-t")
+    interval = estimate_mean_from_summary(2.0, 1.0, 3, method="log-t")
     factor = math.exp(4.302653 * 0.5 / math.sqrt(3))
     assert (interval.low, interval.high) == pytest.approx((2 / factor, 2 * factor), rel=1e-6)
     with pytest.raises(UsageError, match="an interval on the log scale needs positive means"):

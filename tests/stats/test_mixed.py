@@ -8,10 +8,10 @@ import scipy.optimize
 import scipy.stats
 
 from citus_analysis import stats
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import UsageError
-from citus_analysis.stats.compare import mixed
-from citus_analysis.stats.compare.mixed import IterationEffect, estimate_iterations
+from citus_analysis.stats import mixed_model as mixed
+from citus_analysis.stats.mixed_model import IterationEffect, estimate_iterations
 
 #: R's data set `sleep`: extra hours of sleep of ten patients under two drugs. R's `nlme` on it,
 #: `lme(extra ~ group, random = ~ 1 | ID)`: 1.58, standard error 0.3889587, 9 degrees of freedom, t 4.062128, p 0.0028;
@@ -50,8 +50,8 @@ def test_statsmodels_gives_the_closed_form_where_there_is_one() -> None:
     for blocks in (4, 6, 15):
         a, b = drawn(rng, blocks, 0.2, 0.03)
         labels = np.tile(np.arange(blocks), 2)
-        layout = mixed._Layout(np.log(np.concatenate([a, b])), np.repeat([1.0, 0.0], blocks), labels)
-        closed, fitted = mixed._closed_form(layout, 0.01), mixed._by_reml(layout, 0.01)
+        layout = mixed._IterationLayout(np.log(np.concatenate([a, b])), np.repeat([1.0, 0.0], blocks), labels)
+        closed, fitted = mixed._estimate_closed_form(layout, 0.01), mixed._estimate_by_reml(layout, 0.01)
         assert isinstance(fitted, IterationEffect)
         assert fitted.log_ratio == pytest.approx(closed.log_ratio)
         assert fitted.error == pytest.approx(closed.error, rel=1e-3)

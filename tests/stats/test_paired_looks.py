@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import pairs as benchmark
 from citus_analysis.errors import UsageError
-from citus_analysis.stats.compare.paired_looks import interval_at_any_look, judge_pairs, log_evidence
+from citus_analysis.stats.paired_looks import estimate_anytime_interval, judge_pairs, log_evidence
 
 
 @pytest.mark.parametrize("kind", ["normal", "log-normal", "two modes", "autocorrelation 0.6", "drift"])
@@ -28,15 +28,15 @@ def test_the_interval_contains_the_effect_at_any_look() -> None:
     missed = 0
     for _ in range(80):
         differences = 0.04 + 0.03 * random.standard_t(3, 14)
-        ends = [interval_at_any_look(differences[:pairs]) for pairs in (6, 10, 14)]
+        ends = [estimate_anytime_interval(differences[:pairs]) for pairs in (6, 10, 14)]
         missed += not all(low <= 0.04 <= high for low, high in ends)
     assert missed <= 0.05 * 80
 
 
 def test_nothing_is_excluded_before_six_pairs_and_the_stake_follows_the_interval() -> None:
     clear = np.array([0.05, 0.06, 0.04, 0.05, 0.055, 0.045])
-    assert interval_at_any_look(clear[:5]) == (-math.inf, math.inf)
-    low, high = interval_at_any_look(clear)
+    assert estimate_anytime_interval(clear[:5]) == (-math.inf, math.inf)
+    low, high = estimate_anytime_interval(clear)
     assert 0 < low < 0.05 < high < math.inf
     assert log_evidence(clear - low + 1e-4)[-1] > math.log(20) * 0.9
 

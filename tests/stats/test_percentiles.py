@@ -11,7 +11,7 @@ from scipy.stats.mstats import hdmedian, hdquantiles
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.stats.estimate.percentiles import percentile_ranks, values_needed
+from citus_analysis.stats.percentiles import compute_percentile_ranks, compute_values_needed
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ from citus_analysis.stats.estimate.percentiles import percentile_ranks, values_n
     [(6, 1, 6), (7, 1, 7), (8, 1, 8), (9, 2, 8), (10, 2, 9), (15, 4, 12), (20, 6, 15), (30, 10, 21), (50, 18, 33)],
 )
 def test_ranks_of_the_median(n: int, low: int, high: int) -> None:
-    assert percentile_ranks(n, 50) == (low, high)
+    assert compute_percentile_ranks(n, 50) == (low, high)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(6, 3_000), st.sampled_from([50.0, 75.0, 90.0, 95.0, 99.0]), st.sampled_from([0.9, 0.95, 0.99]))
 def test_ranks_cover_at_least_the_level_and_no_narrower_pair_does(n: int, q: float, level: float) -> None:
-    if n < values_needed(q, level):
-        with pytest.raises(InsufficientDataError, match=f"at least {values_needed(q, level)} are needed"):
-            percentile_ranks(n, q, level)
+    if n < compute_values_needed(q, level):
+        with pytest.raises(InsufficientDataError, match=f"at least {compute_values_needed(q, level)} are needed"):
+            compute_percentile_ranks(n, q, level)
         return
-    low, high = percentile_ranks(n, q, level)
+    low, high = compute_percentile_ranks(n, q, level)
     tail = (1 - level) / 2
     below = scipy.stats.binom(n, q / 100)
     assert below.cdf(low - 1) <= tail + 1e-12

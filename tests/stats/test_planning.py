@@ -9,7 +9,7 @@ from statsmodels.api import OLS
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.planning import enough_runs, influence
+from citus_analysis.stats.planning import check_enough_runs, compute_run_influence
 
 
 def sample_with(mean: float, sd: float, n: int) -> list[float]:
@@ -73,16 +73,16 @@ def test_plans_reach_their_precision_as_often_as_assured(pilot: int, spread: flo
     ],
 )
 def test_no_decision_before_the_fewest_runs(values: list[float], words: str) -> None:
-    assert str(enough_runs(values)) == words
+    assert str(check_enough_runs(values)) == words
 
 
 def test_stopping_follows_the_precision_and_the_limit() -> None:
     values = sample_with(100, 12, 6)
-    rule = enough_runs(values, 0.05)
+    rule = check_enough_runs(values, 0.05)
     assert rule.more == stats.required_runs(values, 0.05).runs - 6
     assert rule.reached == pytest.approx(stats.mean_interval(values).relative_half_width)
-    assert enough_runs(values, 0.05, most=10).more == 4
-    at_limit = enough_runs(values, 0.05, most=6)
+    assert check_enough_runs(values, 0.05, most=10).more == 4
+    at_limit = check_enough_runs(values, 0.05, most=6)
     assert (at_limit.enough, at_limit.more) == (False, 0)
     assert "stopped at 6 runs with ±" in at_limit.warnings[0]
 
@@ -90,7 +90,7 @@ def test_stopping_follows_the_precision_and_the_limit() -> None:
 def test_influence_is_that_of_a_regression_on_a_constant() -> None:
     values = np.array([10.0, 12, 11, 13, 9, 25])
     theirs = OLS(values, np.ones(6)).fit().get_influence()
-    ours = influence(values)
+    ours = compute_run_influence(values)
     np.testing.assert_allclose(ours.deleted_residual, theirs.resid_studentized_external)
     np.testing.assert_allclose(ours.mean_without, values.mean() - theirs.dfbeta.ravel())
     assert ours.outlying.tolist() == [False] * 5 + [True]
@@ -98,7 +98,7 @@ def test_influence_is_that_of_a_regression_on_a_constant() -> None:
 
 
 def test_influence_of_equal_values_is_none() -> None:
-    ours = influence([3.0, 3.0, 3.0, 3.0])
+    ours = compute_run_influence([3.0, 3.0, 3.0, 3.0])
     assert not ours.outlying.any()
     assert ours.warnings == ()
 
@@ -110,4 +110,4 @@ def test_what_cannot_be_planned_is_refused() -> None:
         stats.required_runs([1.0, 2.0], 0)
     with pytest.raises(UsageError):
         stats.required_runs([-1.0, 1.0], 0.05)
-    assert math.isnan(enough_runs([1.0]).reached)
+    assert math.isnan(check_enough_runs([1.0]).reached)

@@ -6,8 +6,8 @@ import pytest
 
 from citus_analysis import stats
 from citus_analysis.errors import UsageError
-from citus_analysis.stats.planning import enough_runs, influence
-from citus_analysis.stats.series.sequences import effective_sample_size
+from citus_analysis.stats.planning import check_enough_runs, compute_run_influence
+from citus_analysis.stats.warmup import estimate_effective_sample_size
 
 
 def runs(values: list[float], **columns: object) -> pl.DataFrame:
@@ -25,10 +25,10 @@ def series(run: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl
 def test_each_column_is_what_the_function_of_its_name_says() -> None:
     values = [100.0, 101, 99, 100, 130]
     row = stats.run_precision(runs(values, workers=2), ["workers"]).row(0, named=True)
-    rule = enough_runs(values)
+    rule = check_enough_runs(values)
     assert (row["workers"], row["n"], row["more_runs"]) == (2, 5, rule.more)
     assert row["half_width_percent"] == pytest.approx(100 * rule.reached)
-    assert row["remarks"] == influence(values).warnings[0]
+    assert row["remarks"] == compute_run_influence(values).warnings[0]
     assert row["worth"] is None
 
 
@@ -39,7 +39,7 @@ def test_status_lines_are_worth_fewer_than_they_are() -> None:
         runs([100.0, 101]), ["resource"], series=pl.concat([series("r0", steps), series("r1", steps)])
     )
     assert table["intervals"][0] == 200
-    assert table["worth"][0] == pytest.approx(effective_sample_size(steps).effective)
+    assert table["worth"][0] == pytest.approx(estimate_effective_sample_size(steps).effective)
     assert table["worth"][0] < 50
 
 

@@ -6,10 +6,10 @@ import scipy.signal
 import scipy.stats
 
 from citus_analysis import stats
-from citus_analysis.core.array_types import Floats
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats.estimate.percentiles import percentile_ranks
-from citus_analysis.stats.estimate.run_percentiles import run_percentile_interval
+from citus_analysis.stats.percentiles import compute_percentile_ranks
+from citus_analysis.stats.run_percentiles import run_percentile_interval
 
 
 def lognormal_truth(q: float, between: float = 0.0) -> float:
@@ -36,7 +36,7 @@ def test_one_run_has_the_ranks_of_the_independent_values_that_it_is_worth() -> N
     run = np.random.default_rng(3).permutation(np.arange(1.0, 1001.0))
     ours = run_percentile_interval([run], 50)
     # The values are their own ranks; the shares of 744 at which rank 345 begins and 400 ends are those of 1,000.
-    assert (ours.n, percentile_ranks(744, 50)) == (744, (345, 400))
+    assert (ours.n, compute_percentile_ranks(744, 50)) == (744, (345, 400))
     assert (ours.low, ours.high) == (np.floor(344 / 0.744) + 1, np.ceil(400 / 0.744))
     assert ours.warnings == ("one run: the interval is valid for its conditions, not for other runs",)
 

@@ -12,7 +12,7 @@ import scipy.stats
 from citus_analysis import schema, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling import scale_runs
-from citus_analysis.stats.compare.verdict_text import format_comparison
+from citus_analysis.stats.run_comparisons import format_comparison
 
 #: Said of every table whose sets are small.
 FEW = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from citus_analysis.texts.metric_names import Metric, metric_of, percentile_of
+from citus_analysis.texts.metric_names import Metric, parse_metric, parse_percentile
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ from citus_analysis.texts.metric_names import Metric, metric_of, percentile_of
     ],
 )
 def test_names(name: str, unit: str | None, stem: str, dimension: str, factor: float) -> None:
-    assert metric_of(name, unit) == Metric(stem, dimension, factor)
+    assert parse_metric(name, unit) == Metric(stem, dimension, factor)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_names(name: str, unit: str | None, stem: str, dimension: str, factor: f
     ],
 )
 def test_percentiles(stem: str, expected: tuple[str, float] | None) -> None:
-    assert percentile_of(stem) == expected
+    assert parse_percentile(stem) == expected

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.texts.natural_order import natural_expr, natural_key
+from citus_analysis.texts.words import make_natural_expr, make_natural_key
 
 
 @pytest.mark.parametrize(
@@ -16,5 +16,5 @@ from citus_analysis.texts.natural_order import natural_expr, natural_key
     ],
 )
 def test_numbers_in_names_count(names: list[str]) -> None:
-    assert sorted(set(names), key=natural_key) == names
-    assert pl.DataFrame({"n": names[::-1]}).sort(natural_expr("n"))["n"].to_list() == names
+    assert sorted(set(names), key=make_natural_key) == names
+    assert pl.DataFrame({"n": names[::-1]}).sort(make_natural_expr("n"))["n"].to_list() == names

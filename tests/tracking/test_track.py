@@ -13,11 +13,10 @@ from citus_analysis import cli
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.engine.notebooks import NEEDS
-from citus_analysis.report.over_time.track_text import track_sentences
+from citus_analysis.report.notebooks import NEEDS
+from citus_analysis.report.track import track_sentences
 from citus_analysis.schema import TABLES
-from citus_analysis.tracking import Track, track
-from citus_analysis.tracking.track_results import format_track
+from citus_analysis.tracking import Track, format_track, track
 from tests.recordings import RECORDED
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

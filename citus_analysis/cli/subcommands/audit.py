@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-    from citus_analysis.published._audit import AuditResult
+    from citus_analysis.published.auditing import AuditResult
 
 #: Gaps of one table without repeats that are listed one by one.
 _MOST_GAPS: Final = 6
@@ -40,38 +40,41 @@ def command(paths: tuple[Path, ...], single_runs: Path | None, everything: bool,
     Exit code 1: a table or a run contradicts itself. Without arguments, the tables that ship with the library are
     audited; their contradictions are the authors' responsibility, so the exit code is 0.
     """
-    results = list(_results(paths, single_runs))
+    results = list(_audit_paths(paths, single_runs))
     verdict = next((word for word in _STYLES if any(result.verdict == word for result in results)), "green")
     if as_json:
         found = [finding for result in results for finding in result.findings.to_dicts()]
         print_json({"verdict": verdict, "findings": found})
     else:
         for result in results:
-            click.echo(_text(result.findings if everything else _worth_reading(result.findings)), nl=False)
+            click.echo(
+                _render_findings(result.findings if everything else _select_relevant_findings(result.findings)),
+                nl=False,
+            )
             hint = "" if everything else " (--all lists the green ones too)"
             click.echo(f"Rows that were checked{hint}: {result}")
-            _say_decided(result.findings)
+            _print_decided_gaps(result.findings)
     return int(bool(paths) and verdict == "red")
 
 
-def _results(paths: tuple[Path, ...], single_runs: Path | None) -> Iterator[AuditResult]:
+def _audit_paths(paths: tuple[Path, ...], single_runs: Path | None) -> Iterator[AuditResult]:
     """Findings of all tables together, and of each dataset."""
     from citus_analysis.dataset import open_dataset
     from citus_analysis.published import audit, audit_runs
-    from citus_analysis.published.checks.doubtful_samples import audited
+    from citus_analysis.published.run_checks import collect_audited_tables as audited
 
     tables = [path for path in paths if not path.is_dir()]
     if tables or not paths:
-        yield audit(tables or None, None if single_runs is None else _runs_at(single_runs))
+        yield audit(tables or None, None if single_runs is None else _read_single_runs(single_runs))
     for dataset in (open_dataset(path) for path in paths if path.is_dir()):
         yield audit_runs(**audited(dataset))
 
 
-def _worth_reading(findings: pl.DataFrame) -> pl.DataFrame:
+def _select_relevant_findings(findings: pl.DataFrame) -> pl.DataFrame:
     """What is doubtful, and every gap that repeats decide; many gaps without repeats are counted in one row."""
     import polars as pl
 
-    from citus_analysis.published.collections.gaps import GAPS, NO_REPEAT
+    from citus_analysis.published.collections import GAPS, NO_REPEAT
 
     rows = findings.filter((pl.col("severity") != "green") | (pl.col("check") == GAPS))
     place = ["source", "table"]
@@ -84,8 +87,8 @@ def _worth_reading(findings: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _say_decided(findings: pl.DataFrame) -> None:
-    from citus_analysis.published.collections.gaps import GAPS
+def _print_decided_gaps(findings: pl.DataFrame) -> None:
+    from citus_analysis.published.collections import GAPS
 
     gaps = findings.filter(check=GAPS)
     if gaps.height:
@@ -93,9 +96,9 @@ def _say_decided(findings: pl.DataFrame) -> None:
         click.echo(f"Gaps between systems that their own repeats decide: {decided} of {gaps.height}")
 
 
-def _runs_at(place: Path) -> Path | pl.DataFrame:
+def _read_single_runs(place: Path) -> Path | pl.DataFrame:
     """Single runs in a CSV file, or those of a dataset or of raw files."""
-    from citus_analysis.cli.reading import dataset_of
+    from citus_analysis.cli.reading import open_or_ingest_dataset as dataset_of
     from citus_analysis.dataset import open_dataset
 
     if place.is_file() and place.suffix.lower() == ".csv":
@@ -105,27 +108,27 @@ def _runs_at(place: Path) -> Path | pl.DataFrame:
     return open_dataset(dataset_of(place)).runs().filter(pl.col("status").cast(pl.String) == "ok")
 
 
-def _text(findings: pl.DataFrame) -> str:
+def _render_findings(findings: pl.DataFrame) -> str:
     """The findings below their tables, in the width of the terminal; in colour if the output is a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
     with console.capture() as captured:
         for (source, table), rows in findings.group_by("source", "table", maintain_order=True):
-            console.print(printable(f"{source}, {table}"), style="bold")
+            console.print(make_printable(f"{source}, {table}"), style="bold")
             for row in rows.iter_rows(named=True):
-                console.print(*_finding(row))
+                console.print(*_render_finding(row))
             console.print()
     # rich pads each line with spaces.
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def _finding(row: dict[str, str]) -> Iterator[RenderableType]:
+def _render_finding(row: dict[str, str]) -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
     severity = (f"{row['severity']} ", _STYLES[row["severity"]])
-    heading = Text.assemble(severity, printable(f"{row['check'].replace('_', ' ')}: {row['row']}"))
+    heading = Text.assemble(severity, make_printable(f"{row['check'].replace('_', ' ')}: {row['row']}"))
     yield Padding(heading, (0, 0, 0, 2))
     body = f"{row['stated']}; expected: {row['expected']}; {row['explanation']}"
-    yield Padding(Text(printable(body)), (0, 0, 0, 4))
+    yield Padding(Text(make_printable(body)), (0, 0, 0, 4))

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
+from citus_analysis.cli.options import AS_JSON, PLACE, SHARE
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import AS_JSON, SHARE
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 
 @click.command("claims")
@@ -30,10 +29,10 @@ def command(files: tuple[Path, ...], dataset: Path | str | None, out: Path | Non
     from citus_analysis.dataset import open_dataset
     from citus_analysis.published import judge_claims
 
-    found = judge_claims(None if dataset is None else open_dataset(dataset_of(dataset)), files, level)
+    found = judge_claims(None if dataset is None else open_dataset(open_or_ingest_dataset(dataset)), files, level)
     if out is not None:
         from citus_analysis.core.output_files import open_output
-        from citus_analysis.report.blocks.claims_page import render_claims
+        from citus_analysis.report.claims import render_claims
 
         with open_output(out) as page:
             page.write(render_claims(found).encode())
@@ -41,7 +40,9 @@ def command(files: tuple[Path, ...], dataset: Path | str | None, out: Path | Non
         print_json(found.to_dict())
     else:
         for row in found.claims.iter_rows(named=True):
-            click.echo(printable(f"{row['verdict']}: {row['claim']}"))
-            click.echo(printable(f"    {row['source']}, {row['place']}; by {row['judged_by']}: {row['explanation']}"))
+            click.echo(make_printable(f"{row['verdict']}: {row['claim']}"))
+            click.echo(
+                make_printable(f"    {row['source']}, {row['place']}; by {row['judged_by']}: {row['explanation']}")
+            )
         click.echo("\n".join(found.summary_lines()))
     return found.exit_code if files or dataset is not None else 0

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.options import METRIC_OPTION, Chosen, add_configuration_options
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import EXCHANGE_FORMATS
 
 
 @click.command("compare")
-@over_configurations
+@add_configuration_options
 @METRIC_OPTION
 @click.option(
     "--by",
@@ -47,10 +47,10 @@ def command(
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs
-    from citus_analysis.stats.compare.exchange import render_comparison
-    from citus_analysis.stats.compare.verdict_text import format_comparison
+    from citus_analysis.stats.exchange import render_comparison
+    from citus_analysis.stats.run_comparisons import format_comparison
 
-    found = compare_runs(open_dataset(dataset_of(folder)), metric, by, base, **chosen)
+    found = compare_runs(open_dataset(open_or_ingest_dataset(folder)), metric, by, base, **chosen)
     if as_json or form == "json":
         print_result(found.to_dict())
     else:

@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
+from citus_analysis.cli.options import AS_JSON
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.run_options import AS_JSON
 from citus_analysis.redaction import redact
 
 _DISTRIBUTION: Final = "citus-analysis"
@@ -39,7 +39,7 @@ _EXTRAS: Final = {
 
 
 @dataclass(frozen=True)
-class Part:
+class InstalledPart:
     """A package, program or plug-in that the tool uses.
 
     Attributes:
@@ -56,37 +56,41 @@ class Part:
     required: bool = False
 
 
-def examine() -> list[Part]:
+def examine() -> list[InstalledPart]:
     """The installed parts, and the functions that each missing part disables."""
-    return [*_packages(), _scanner(), *_programs(), _citus(), *_formats()]
+    return [*_check_packages(), _check_scanner(), *_check_programs(), _check_citus(), *_check_format_plugins()]
 
 
-def _packages() -> Iterator[Part]:
+def _check_packages() -> Iterator[InstalledPart]:
     """The packages that this package requires, and those that its extras for users require."""
     for text in requires(_DISTRIBUTION) or ():
         name, _, condition = text.partition(";")
         name = name.translate(str.maketrans("<>=!~[", "      ")).split()[0]
         extra = next((extra for extra in _EXTRAS if f'extra == "{extra}"' in condition.replace("'", '"')), None)
         if "extra ==" not in condition:
-            yield Part(name, _version_of(name), "any work at all", f"pip install {name}", required=True)
+            yield InstalledPart(
+                name, _find_package_version(name), "any work at all", f"pip install {name}", required=True
+            )
         elif extra:
             way_out = f"pip install '{_DISTRIBUTION}[{extra}]'"
-            yield Part(name, _version_of(name), _EXTRAS[extra], way_out)
+            yield InstalledPart(name, _find_package_version(name), _EXTRAS[extra], way_out)
 
 
-def _version_of(package: str) -> str | None:
+def _find_package_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _scanner() -> Part:
-    from citus_analysis.formats.serverlog.pglog import TIMES_SLOWER, compiled_scanner, is_compiled
+def _check_scanner() -> InstalledPart:
+    from citus_analysis.formats.pglog import TIMES_SLOWER, compiled_scanner, is_compiled
 
     if not is_compiled():
         costs = f"fast reading of server logs (Python takes about {TIMES_SLOWER} times as long)"
-        return Part("compiled scanner", None, costs, "install the wheel for your platform, or with a C compiler")
+        return InstalledPart(
+            "compiled scanner", None, costs, "install the wheel for your platform, or with a C compiler"
+        )
     try:
         found = compiled_scanner()
     except ImportError as error:
@@ -94,20 +98,21 @@ def _scanner() -> Part:
     else:
         costs = "reading of server logs"
     way_out = "make setup, or pip install citus-analysis again"
-    return Part("compiled scanner", found, costs, way_out, required=True)
+    return InstalledPart("compiled scanner", found, costs, way_out, required=True)
 
 
-def _programs() -> Iterator[Part]:
+def _check_programs() -> Iterator[InstalledPart]:
     for name, (costs, way_out) in _PROGRAMS.items():
-        found = _browser() if name == "chromium" else shutil.which(name)
-        yield Part(name, found, costs, way_out)
+        found = _find_browser() if name == "chromium" else shutil.which(name)
+        yield InstalledPart(name, found, costs, way_out)
 
 
-def _citus() -> Part:
+def _check_citus() -> InstalledPart:
     """The extension beside the system's PostgreSQL, and what traces of a cluster of it are certain of."""
     from citus_analysis.errors import RunnerError
-    from citus_analysis.runner.systems.programs import find_programs
-    from citus_analysis.spans.analyse.certainty import RECORDED, certainty_of
+    from citus_analysis.runner.programs import find_programs
+    from citus_analysis.spans.profile import RECORDED
+    from citus_analysis.spans.profile import describe_certainty as certainty_of
 
     costs = f"run on clusters of Citus of your own (traces are proven for {RECORDED})"
     try:
@@ -116,10 +121,10 @@ def _citus() -> Part:
         programs = None
     version = programs.extension_version("citus") if programs else None
     found = f"{version}: {certainty_of(version, 'debug4')}" if version else None
-    return Part("Citus", found, costs, "its package for your version of PostgreSQL")
+    return InstalledPart("Citus", found, costs, "its package for your version of PostgreSQL")
 
 
-def _browser() -> str | None:
+def _find_browser() -> str | None:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -129,14 +134,16 @@ def _browser() -> str | None:
     return path if os.access(path, os.X_OK) else shutil.which("chromium")
 
 
-def _formats() -> Iterator[Part]:
+def _check_format_plugins() -> Iterator[InstalledPart]:
     for point in entry_points(group="citus_analysis.formats"):
         try:
             point.load()
         except Exception as error:  # noqa: BLE001 - a defect of another package is reported, not raised
-            yield Part(f"format {point.name}", None, redact(f"reading its files ({error})"), f"repair {point.value}")
+            yield InstalledPart(
+                f"format {point.name}", None, redact(f"reading its files ({error})"), f"repair {point.value}"
+            )
         else:
-            yield Part(f"format {point.name}", point.value, "reading its files", "")
+            yield InstalledPart(f"format {point.name}", point.value, "reading its files", "")
 
 
 @click.command("doctor")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.completed_values import SOURCE
-from citus_analysis.texts.printable import printable
+from citus_analysis.cli.options import SOURCE
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Inspection
@@ -22,19 +22,19 @@ _MOST_KINDS: Final = 6
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
 def command(sources: tuple[Path | str, ...]) -> None:
     """Say in a few lines what files are, and which commands make sense of them."""
-    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.cli.options import expand_sources
     from citus_analysis.dataset import inspect
 
     found = inspect(expand_sources(sources))
     typed = shlex.join(map(str, sources))
     # What is written must not be among what is read.
     beside = "../" if any(isinstance(one, Path) and Path.cwd().is_relative_to(one.resolve()) for one in sources) else ""
-    suggested = (f"{what}: citus-analysis {next_}" for what, next_ in _next(found, typed, beside))
-    for line in (*_kinds(found), "", *suggested):
-        click.echo(printable(line))
+    suggested = (f"{what}: citus-analysis {next_}" for what, next_ in _suggest_next_commands(found, typed, beside))
+    for line in (*_list_kinds(found), "", *suggested):
+        click.echo(make_printable(line))
 
 
-def _kinds(found: Inspection) -> Iterator[str]:
+def _list_kinds(found: Inspection) -> Iterator[str]:
     for kind in found.kinds[:_MOST_KINDS]:
         delivered = "" if kind["delivery"] == "plain text" else f" ({kind['delivery']})"
         yield f"{kind['files']:>5} {kind['format']}{delivered}, such as {kind['example']}"
@@ -42,9 +42,9 @@ def _kinds(found: Inspection) -> Iterator[str]:
         yield f"      and {len(found.kinds) - _MOST_KINDS} other kinds"
 
 
-def _next(found: Inspection, typed: str, beside: str) -> Iterator[tuple[str, str]]:
+def _suggest_next_commands(found: Inspection, typed: str, beside: str) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
-    from citus_analysis.texts.counted_words import counted
+    from citus_analysis.texts.words import pluralize as counted
 
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
     runs = counted(sum(int(str(cell["runs"])) for cell in found.cells), "run")

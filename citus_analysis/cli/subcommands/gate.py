@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
+from citus_analysis.cli.options import METRICS_OPTION, PLACE, Chosen, add_configuration_options
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
-from citus_analysis.texts.urls import resolved_place
+from citus_analysis.texts.names import resolve_place
 
 if TYPE_CHECKING:
-    from citus_analysis.stats.compare.gate_results import Gate
+    from citus_analysis.stats.gates import Gate
 
 
 @click.command("gate")
-@over_configurations
+@add_configuration_options
 @click.option("--baseline", required=True, type=PLACE, metavar="DIR", help="Dataset to be judged by.")
 @METRICS_OPTION
 @click.option(
@@ -46,10 +45,15 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import gate
 
-    if resolved_place(folder) == resolved_place(baseline):
+    if resolve_place(folder) == resolve_place(baseline):
         raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
     try:
-        found = gate(open_dataset(dataset_of(folder)), open_dataset(dataset_of(baseline)), metrics, **chosen)
+        found = gate(
+            open_dataset(open_or_ingest_dataset(folder)),
+            open_dataset(open_or_ingest_dataset(baseline)),
+            metrics,
+            **chosen,
+        )
     except InsufficientDataError as error:
         # The exit code 1 is reserved for a candidate that is worse.
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error
@@ -58,8 +62,8 @@ def command(
 
 
 def _print(found: Gate, form: str) -> None:
-    from citus_analysis.stats.compare.exchange import render_gate
-    from citus_analysis.stats.compare.gate_results import format_gate
+    from citus_analysis.stats.exchange import render_gate
+    from citus_analysis.stats.gates import format_gate
 
     if form == "json":
         print_json(found.to_dict())

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE, SOURCE
-from citus_analysis.cli.output import key_values, print_result
+from citus_analysis.cli.options import PLACE, SOURCE
+from citus_analysis.cli.output import parse_key_values, print_result
 from citus_analysis.cli.reading import read_sources
-from citus_analysis.dataset.discover.identity import FACTS
-from citus_analysis.formats.api.options import BUILT_IN_OPTIONS
+from citus_analysis.dataset.identity import FACTS
+from citus_analysis.formats.parsing.format import BUILT_IN_OPTIONS
 
 
-def _help() -> str:
+def _write_ingest_help() -> str:
     facts, options = (", ".join(names) for names in (FACTS, [option.name for option in BUILT_IN_OPTIONS]))
     return f"""Read raw files into a dataset of Parquet tables.
 
@@ -22,13 +22,15 @@ def _help() -> str:
     """
 
 
-@click.command("ingest", help=_help())
+@click.command("ingest", help=_write_ingest_help())
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
 @click.option("--out", required=True, type=PLACE, metavar="DIR|URL", help="The dataset: a folder, or s3://...")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Threads; default: all cores.")
 @click.option("--cluster", metavar="ADDRESS", help="Read by Dask: local:N processes, or a scheduler's tcp://HOST:PORT.")
 @click.option("--format", "format_", metavar="F", help="Read every file as this format instead of recognising it.")
-@click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option(
+    "--meta", multiple=True, callback=parse_key_values, metavar="K=V", help="A fact about all files; repeatable."
+)
 @click.option("--strict", is_flag=True, help="Leave the dataset unchanged if any line is rejected (exit code 3).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON document.")
 def command(

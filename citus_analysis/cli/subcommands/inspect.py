@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import SOURCE
-from citus_analysis.cli.output import key_values, print_result
-from citus_analysis.cli.run_options import AS_JSON
+from citus_analysis.cli.options import AS_JSON, SOURCE
+from citus_analysis.cli.output import parse_key_values, print_result
 
 
 @click.command("inspect")
 @click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
-@click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option(
+    "--meta", multiple=True, callback=parse_key_values, metavar="K=V", help="A fact about all files; repeatable."
+)
 @click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write an identity.yml.")
 @AS_JSON
 def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path | None, as_json: bool) -> None:
@@ -22,7 +23,7 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
     Only names and first lines are read, and no dataset is written. --write writes an identity.yml that states what was
     read off names, to be corrected and put into the folder.
     """
-    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.cli.options import expand_sources
     from citus_analysis.core.output_files import open_output
     from citus_analysis.dataset import inspect
     from citus_analysis.errors import UsageError

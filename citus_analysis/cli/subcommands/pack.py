@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
+from citus_analysis.cli.options import AS_JSON
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.run_options import AS_JSON
 
 _UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
-def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
+def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
     match = re.fullmatch(r"(\d+) ?([KMG]?)i?B?", value.strip(), re.IGNORECASE)
     if match is None:
         raise click.BadParameter(f"{value!r} is no size such as 100MB")
@@ -26,7 +26,12 @@ def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> i
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="The packed dataset.")
 @click.option("--raw", type=click.Path(path_type=Path), metavar="FOLDER", help="Where the raw files are now.")
 @click.option(
-    "--raw-limit", default="100MB", show_default=True, callback=_size, metavar="SIZE", help="Larger files: hash only."
+    "--raw-limit",
+    default="100MB",
+    show_default=True,
+    callback=_parse_size,
+    metavar="SIZE",
+    help="Larger files: hash only.",
 )
 @click.option("--reports", default="all", show_default=True, metavar="all|none|NAME,...", help="Reports to make.")
 @click.option("--claims", type=click.Path(path_type=Path), metavar="FILE", help="Claims about the data, in YAML.")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
+from citus_analysis.cli.options import AS_JSON, PLACE
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.run_options import AS_JSON
 
 
 @click.command("publish")
@@ -25,11 +24,11 @@ def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, 
     Parts of tables that are unchanged since the last publication are not sent. The password comes from PGPASSWORD, a
     password file or a service file. If the extension citus exists, tables are distributed by run_id.
     """
-    from citus_analysis.cli.run_options import column_names
+    from citus_analysis.cli.options import parse_column_names as column_names
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.publish.definitions import statements_of
-    from citus_analysis.publish.publishing import chosen_tables, publish_dataset
-    from citus_analysis.publish.session import require_no_password
+    from citus_analysis.publish.publishing import choose_tables as chosen_tables
+    from citus_analysis.publish.publishing import publish_dataset, require_no_password
+    from citus_analysis.publish.publishing import write_definition_statements as statements_of
 
     require_no_password(to)
     chosen = chosen_tables(column_names(tables))

@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE, report_parameters, reports
-from citus_analysis.cli.output import key_values
-from citus_analysis.cli.progress import terminal_bars
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.texts.printable import printable
-from citus_analysis.texts.urls import place_of
+from citus_analysis.cli.options import PLACE, complete_report_names, report_parameters
+from citus_analysis.cli.output import parse_key_values, show_progress_bars
+from citus_analysis.cli.reading import open_or_ingest_dataset
+from citus_analysis.texts.names import convert_to_place
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from citus_analysis.report.engine.render import ProgressCallback
+    from citus_analysis.report.render import ProgressCallback
 
 
 @click.command("report")
-@click.argument("name", metavar="NAME|FILE.ipynb|all", shell_complete=reports)
+@click.argument("name", metavar="NAME|FILE.ipynb|all", shell_complete=complete_report_names)
 @click.argument("places", metavar="DIR|SRC...", nargs=-1, type=PLACE)
 @click.option("--dataset", type=PLACE, metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     "-p",
     "parameters",
     multiple=True,
-    callback=key_values,
+    callback=parse_key_values,
     metavar="K=V",
     shell_complete=report_parameters,
     help="A parameter; repeatable.",
@@ -53,21 +52,21 @@ def command(
     """
     from citus_analysis.report import render_reports
 
-    source = dataset_of(*_given(places, dataset), into=out / "dataset")
+    source = open_or_ingest_dataset(*_choose_given_places(places, dataset), into=out / "dataset")
     # The other dataset of the report `why` may be raw files as well.
     if second := parameters.get("second"):
-        parameters["second"] = str(dataset_of(place_of(second), into=out / "second-dataset"))
-    with _progress() as progress:
+        parameters["second"] = str(open_or_ingest_dataset(convert_to_place(second), into=out / "second-dataset"))
+    with _report_render_progress() as progress:
         rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
     for left_out, reason in rendered.left_out.items():
-        click.echo(printable(f"left out: {left_out}: {reason}"), err=True)
+        click.echo(make_printable(f"left out: {left_out}: {reason}"), err=True)
     for result in rendered.results:
-        click.echo(printable(str(result.notebook if result.html is None else result.html)))
+        click.echo(make_printable(str(result.notebook if result.html is None else result.html)))
         for finding in result.findings:
-            click.echo(f"  {printable(finding)}")
+            click.echo(f"  {make_printable(finding)}")
 
 
-def _given(places: tuple[Path | str, ...], option: Path | str | None) -> tuple[Path | str, ...]:
+def _choose_given_places(places: tuple[Path | str, ...], option: Path | str | None) -> tuple[Path | str, ...]:
     from citus_analysis.errors import UsageError
 
     if option is not None and places not in ((), (option,)):
@@ -80,8 +79,8 @@ def _given(places: tuple[Path | str, ...], option: Path | str | None) -> tuple[P
 
 
 @contextmanager
-def _progress() -> Iterator[ProgressCallback | None]:
-    with terminal_bars("{task.description:>12}") as bars:
+def _report_render_progress() -> Iterator[ProgressCallback | None]:
+    with show_progress_bars("{task.description:>12}") as bars:
         if bars is None:
             yield None
             return

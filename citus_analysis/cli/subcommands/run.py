@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.completed_values import experiments
-from citus_analysis.cli.live import live_view
-from citus_analysis.cli.output import key_values, print_frame, print_json, print_result
+from citus_analysis.cli.options import complete_experiment_names
+from citus_analysis.cli.output import parse_key_values, print_frame, print_json, print_result, show_live_progress
 from citus_analysis.errors import UsageError
-from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable, pluralize
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from citus_analysis.runner import Experiment
-    from citus_analysis.runner.execution.execute import RunnerSummary
-    from citus_analysis.runner.planning.choice import Choice
-    from citus_analysis.runner.planning.plan import Configuration
-    from citus_analysis.stats.compare.paired_looks import PairsResult
+    from citus_analysis.runner.execute import RunnerSummary
+    from citus_analysis.runner.plan import Choice, Configuration
+    from citus_analysis.stats.paired_looks import PairsResult
 
 
 @click.command("run")
-@click.argument("experiment", metavar="EXPERIMENT.yml", required=False, shell_complete=experiments)
+@click.argument("experiment", metavar="EXPERIMENT.yml", required=False, shell_complete=complete_experiment_names)
 @click.argument("cells", metavar="[CELL]...", nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call on DIR stopped.")
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
     "--set",
     "changes",
     multiple=True,
-    callback=key_values,
+    callback=parse_key_values,
     metavar="FIELD=VALUE",
     help="Replace a value of the file; FIELD is dotted, such as target.nodes.0.host; repeatable.",
 )
@@ -59,7 +56,7 @@ if TYPE_CHECKING:
     "--change",
     "other",
     multiple=True,
-    callback=key_values,
+    callback=parse_key_values,
     metavar="FIELD=VALUE",
     help="With --pairs: a value that the other side of each pair has instead; without, both sides are equal.",
 )
@@ -100,7 +97,7 @@ def command(
     run (x-w3-t8-c, x-w3-t8-c#2); without CELL, all runs are made. Passwords are found by libpq's rules: PGPASSWORD,
     PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
-    from citus_analysis.runner.planning.choice import Choice
+    from citus_analysis.runner.plan import Choice
 
     if schema:
         return _print_schema()
@@ -109,7 +106,7 @@ def command(
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     choice = Choice((*cells, *only), retry_failed, more or 0)
-    experiments = _experiments(experiment, changes, choice, pairs, other)
+    experiments = _build_experiments(experiment, changes, choice, pairs, other)
     if dry_run:
         return _print_plan(experiments, choice, out, pairs, as_json=as_json)
     if check:
@@ -126,7 +123,7 @@ def _launch(
 ) -> int:
     from citus_analysis.runner import run_experiment
 
-    with _termination_is_interruption(), live_view() as watch:
+    with _handle_sigterm_as_interrupt(), show_live_progress() as watch:
         summary = run_experiment(
             experiment, out, resume=resume, choice=choice, replace_table=replace_table, watch=watch
         )
@@ -134,7 +131,7 @@ def _launch(
     return summary.exit_code
 
 
-def _experiments(
+def _build_experiments(
     name: str, changes: dict[str, str], choice: Choice, pairs: int | None, other: dict[str, str]
 ) -> list[Experiment]:
     """The experiment and, for pairs, its change."""
@@ -155,15 +152,17 @@ def _experiments(
 def _print_pairs(experiments: Sequence[Experiment], choice: Choice, pairs: int, *, as_json: bool) -> int:
     import polars as pl
 
-    from citus_analysis.runner.execution.paired_session import plan_pairs
+    from citus_analysis.runner.paired_session import plan_pairs
 
     base, change = experiments
     planned, estimate = plan_pairs(base, change, pairs, cell=next(iter(choice.only), None))
     print_frame(
-        pl.DataFrame([{"side": side, "most_runs": runs, **_described(one)} for side, (one, runs) in planned.items()]),
+        pl.DataFrame(
+            [{"side": side, "most_runs": runs, **_describe_run(one)} for side, (one, runs) in planned.items()]
+        ),
         "json" if as_json else "table",
     )
-    click.echo(f"at most {counted(pairs, 'pair')}: {estimate}", err=as_json)
+    click.echo(f"at most {pluralize(pairs, 'pair')}: {estimate}", err=as_json)
     return 0
 
 
@@ -176,14 +175,14 @@ def _measure_pairs(
     replace_table: bool,
     as_json: bool,
 ) -> int:
-    from citus_analysis.runner.execution.paired_session import measure_pairs
+    from citus_analysis.runner.paired_session import measure_pairs
 
     base, change = experiments
 
     def show(result: PairsResult) -> None:
-        click.echo(printable(f"pair {result.pairs}: {result.sentence}"), err=True)
+        click.echo(make_printable(f"pair {result.pairs}: {result.sentence}"), err=True)
 
-    with _termination_is_interruption(), live_view() as watch:
+    with _handle_sigterm_as_interrupt(), show_live_progress() as watch:
         cell = next(iter(choice.only), None)
         result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
     print_result({**asdict(result), "sentence": result.sentence} if as_json else result.sentence)
@@ -191,7 +190,7 @@ def _measure_pairs(
 
 
 def _print_schema() -> int:
-    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+    from citus_analysis.runner.experiment import build_experiment_schema as experiment_schema
 
     print_json(experiment_schema())
     return 0
@@ -202,7 +201,7 @@ def _restore(out: Path) -> int:
 
     problems = restore_cluster(out)
     for problem in problems:
-        click.echo(printable(problem), err=True)
+        click.echo(make_printable(problem), err=True)
     if not problems:
         click.echo("the cluster is as the experiment found it")
     return 1 if problems else 0
@@ -213,15 +212,15 @@ def _print_plan(
 ) -> int:
     import polars as pl
 
-    from citus_analysis.runner.execution.forecast import forecast
-    from citus_analysis.runner.planning.plan import table_before
+    from citus_analysis.runner.plan import plan_table_preparations as table_before
+    from citus_analysis.runner.schedule import forecast_runs as forecast
 
     if pairs:
         return _print_pairs(experiments, choice, pairs, as_json=as_json)
     (experiment,) = experiments
     runs, estimate = forecast(experiment, choice, out)
     rows = [
-        {"order": number, "iteration": run.iteration, "table": table, **_described(run.configuration)}
+        {"order": number, "iteration": run.iteration, "table": table, **_describe_run(run.configuration)}
         for number, (run, table) in enumerate(zip(runs, table_before(experiment, runs), strict=True), start=1)
     ]
     print_frame(pl.DataFrame(rows), "json" if as_json else "table")
@@ -229,7 +228,7 @@ def _print_plan(
     return 0
 
 
-def _described(one: Configuration) -> dict[str, object]:
+def _describe_run(one: Configuration) -> dict[str, object]:
     return {
         "resource": one.resource,
         "phase": one.phase,
@@ -246,11 +245,11 @@ def _described(one: Configuration) -> dict[str, object]:
 
 def _print_checks(experiments: Sequence[Experiment], out: Path | None, *, as_json: bool) -> int:
     from citus_analysis.errors import NotReadyError
-    from citus_analysis.runner.execution.preflight import check_all
+    from citus_analysis.runner.preflight import check_all
 
     checks = list(dict.fromkeys(check for experiment in experiments for check in check_all(experiment, out)))
     print_result(
-        [asdict(check) for check in checks] if as_json else "\n".join(printable(str(check)) for check in checks)
+        [asdict(check) for check in checks] if as_json else "\n".join(make_printable(str(check)) for check in checks)
     )
     return NotReadyError.exit_code if any(check.verdict == "failed" for check in checks) else 0
 
@@ -261,20 +260,20 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
         return
     for word, runs in (("degraded", summary.degraded), ("failed", summary.failed)):
         for run_id, reason in runs.items():
-            click.echo(printable(f"{word}: {run_id}: {reason}"), err=True)
+            click.echo(make_printable(f"{word}: {run_id}: {reason}"), err=True)
     for note in summary.notes:
-        click.echo(printable(f"note: {note}"), err=True)
+        click.echo(make_printable(f"note: {note}"), err=True)
     if summary.stopped:
         way_out = "fix the cause, then run again with --retry-failed"
-        click.echo(printable(f"stopped: {summary.stopped} ({way_out})"), err=True)
+        click.echo(make_printable(f"stopped: {summary.stopped} ({way_out})"), err=True)
     degraded = f"{len(summary.degraded)} degraded, " if summary.degraded else ""
     ended = f"{len(summary.verified)} runs verified, {degraded}{len(summary.failed)} failed"
     counts = f"{ended}, {len(summary.skipped)} not needed"
-    click.echo(f"{counts}; next: citus-analysis ingest {printable(str(out))} --out DATASET")
+    click.echo(f"{counts}; next: citus-analysis ingest {make_printable(str(out))} --out DATASET")
 
 
 @contextmanager
-def _termination_is_interruption() -> Iterator[None]:
+def _handle_sigterm_as_interrupt() -> Iterator[None]:
     """Handle SIGTERM as Ctrl-C, so that all started programs are ended."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.options import ALLOW, AS_JSON, SHARE
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
-from citus_analysis.texts.urls import place_of
+from citus_analysis.texts.names import convert_to_place
 
 
 @click.command("runs")
-@click.argument("folder", metavar="DIR", type=place_of)
+@click.argument("folder", metavar="DIR", type=convert_to_place)
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
 @ALLOW
 @AS_JSON
@@ -25,7 +25,7 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     that are ok (or allowed). Values that all configurations share are printed above the list.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.stats.configurations import format_configurations, list_configurations
+    from citus_analysis.stats.run_means import format_configurations, list_configurations
 
-    found = list_configurations(open_dataset(dataset_of(folder)), level=level, allow=allow)
+    found = list_configurations(open_dataset(open_or_ingest_dataset(folder)), level=level, allow=allow)
     print_result(found.to_dicts() if as_json else format_configurations(found, allow))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.options import Chosen, add_configuration_options
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import Chosen, over_configurations
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import METRIC
 
 
 @click.command("scale")
-@over_configurations
+@add_configuration_options
 @click.option("--x", default="workers", show_default=True, help="Size: workers, threads, or another numeric column.")
 @click.option("--metric", default=METRIC, show_default=True, help="A rate; more is better.")
 @click.option("--base", type=float, help="Size to which speedup refers. Default: the smallest of each configuration.")
@@ -25,7 +25,7 @@ def command(folder: Path | str, x: str, metric: str, base: float | None, chosen:
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import scale_runs
-    from citus_analysis.scaling.study_text import format_scaling
+    from citus_analysis.scaling.curves import format_scaling
 
-    study = scale_runs(open_dataset(dataset_of(folder)), x, metric, base, **chosen)
+    study = scale_runs(open_dataset(open_or_ingest_dataset(folder)), x, metric, base, **chosen)
     print_result(study.to_dict() if as_json else format_scaling(study))

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.printable import printable
+from citus_analysis.cli.options import PLACE
+from citus_analysis.cli.reading import open_or_ingest_dataset
+from citus_analysis.texts.words import make_printable, pluralize
 
 if TYPE_CHECKING:
-    from citus_analysis.spans.export.trace_selection import Selected
+    from citus_analysis.spans.export import SelectedTraces
 
 _TIME: Final = click.DateTime(
     ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
@@ -69,15 +68,15 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, require_known
     from citus_analysis.spans import export_traces
-    from citus_analysis.spans.export.trace_selection import Selection
+    from citus_analysis.spans.export import Selection
 
-    dataset = open_dataset(dataset_of(folder))
+    dataset = open_dataset(open_or_ingest_dataset(folder))
     spans, statements = dataset.scan("spans"), dataset.scan("statements")
     for column, value, what in (("run_id", run_id, "run"), ("resource", resource, "resource")):
         if value is not None:
             known = statements.select(column).unique().collect()[column].drop_nulls()
             require_known(f"{what} with traces", value, known)
-    selection = Selection(run_id, resource, _utc(begin), _utc(end), slowest, limit)
+    selection = Selection(run_id, resource, _convert_to_utc(begin), _convert_to_utc(end), slowest, limit)
     chosen = selection.of(statements, spans)
     count = int(chosen.spans.select(pl.len()).collect().item())
     if not count:
@@ -88,18 +87,18 @@ def command(
     _report(out, f"{written} {'spans' if kind == 'otlp' else 'trace events'}", written.left_out, count, chosen)
 
 
-def _report(out: Path, what: str, without_time: int, count: int, chosen: Selected) -> None:
+def _report(out: Path, what: str, without_time: int, count: int, chosen: SelectedTraces) -> None:
     """Print the number of spans or events that were written, and the numbers that were left out."""
     from citus_analysis.core.output_files import is_replaced
 
     if without_time:
-        click.echo(f"left out: {without_time} of {counted(count, 'span')}: no time in the logs", err=True)
+        click.echo(f"left out: {without_time} of {pluralize(count, 'span')}: no time in the logs", err=True)
     if chosen.left_out:
-        total = counted(chosen.chosen + chosen.left_out, "statement")
+        total = pluralize(chosen.chosen + chosen.left_out, "statement")
         click.echo(f"left out: {chosen.left_out:,} of {total}; --limit 0 without --slowest writes all", err=True)
     # Nothing is printed after output to a device, a pipe or stdout.
-    click.echo(f"{printable(str(out))}: {what}", err=not is_replaced(out))
+    click.echo(f"{make_printable(str(out))}: {what}", err=not is_replaced(out))
 
 
-def _utc(time: datetime | None) -> datetime | None:
+def _convert_to_utc(time: datetime | None) -> datetime | None:
     return None if time is None else time.replace(tzinfo=UTC)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
+from citus_analysis.cli.options import PLACE
 from citus_analysis.cli.output import FORMATS, print_frame
-from citus_analysis.cli.reading import dataset_of
+from citus_analysis.cli.reading import open_or_ingest_dataset
 
 
 @click.command("sql")
@@ -28,4 +28,4 @@ def command(folder: Path | str, query: str, how: str) -> None:
     """
     from citus_analysis.dataset import open_dataset
 
-    print_frame(open_dataset(dataset_of(folder)).sql(query), how)
+    print_frame(open_dataset(open_or_ingest_dataset(folder)).sql(query), how)

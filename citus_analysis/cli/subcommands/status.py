@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from citus_analysis.cli.output import print_frame, print_json
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
-    from citus_analysis.runner.execution.overview import Overview, RunState
+    from citus_analysis.runner.schedule import Overview, RunState
 
 
 @click.command("status")
@@ -42,16 +42,16 @@ def _print_table(overview: Overview) -> None:
     by_resource: dict[str, list[RunState]] = {}
     for run in sorted(overview.runs, key=lambda run: (run.resource, run.iteration)):
         by_resource.setdefault(run.resource, []).append(run)
-    print_frame(pl.DataFrame([_row(resource, runs) for resource, runs in by_resource.items()]), "table")
+    print_frame(pl.DataFrame([_build_status_row(resource, runs) for resource, runs in by_resource.items()]), "table")
     for run in overview.runs:
         if run.state in ("degraded", "failed"):
-            click.echo(printable(f"{run.state}: {run.run_id}: {run.reason}"))
+            click.echo(make_printable(f"{run.state}: {run.run_id}: {run.reason}"))
         if run.state == "begun":
             click.echo(f"{'in progress' if overview.running else 'interrupted'}: {run.run_id}, {run.reached}")
-    click.echo(_summary(overview))
+    click.echo(_summarise_status(overview))
 
 
-def _row(resource: str, runs: Sequence[RunState]) -> dict[str, object]:
+def _build_status_row(resource: str, runs: Sequence[RunState]) -> dict[str, object]:
     measured = [run.throughput_ops_s for run in runs if run.throughput_ops_s is not None]
     shares = [run.shares for run in runs if run.shares]
     nodes = dict.fromkeys(node for share in shares for node in share)
@@ -66,7 +66,7 @@ def _row(resource: str, runs: Sequence[RunState]) -> dict[str, object]:
     }
 
 
-def _summary(overview: Overview) -> str:
+def _summarise_status(overview: Overview) -> str:
     left = overview.count("open", "begun")
     verified, failed = overview.count("verified"), overview.count("degraded", "failed")
     counts = f"{verified} of {len(overview.runs)} runs verified, {failed} failed"

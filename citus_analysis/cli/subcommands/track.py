@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_result
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import (
+from citus_analysis.cli.options import (
     ALLOW,
     AS_JSON,
     METRICS_OPTION,
     ONLY,
+    PLACE,
     POOL,
     SHARE,
-    column_names,
-    column_values,
+    parse_column_names,
+    parse_column_values,
 )
+from citus_analysis.cli.output import print_result
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import CHANGE_ALPHA
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 
 @click.command("track")
@@ -61,11 +61,10 @@ def command(
     Settings, versions, CPU time per operation and balance that changed within two runs of a change are listed with it.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.tracking import track
-    from citus_analysis.tracking.track_results import format_track
+    from citus_analysis.tracking import format_track, track
 
-    datasets = [open_dataset(dataset_of(folder)) for folder in folders]
-    columns, values = column_names(pool), column_values(only)
+    datasets = [open_dataset(open_or_ingest_dataset(folder)) for folder in folders]
+    columns, values = parse_column_names(pool), parse_column_values(only)
     begin = Path(since).name if since and since in map(str, folders) else since
     found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow, since=begin)
     print_result(found.to_dict() if as_json else format_track(found))
@@ -82,5 +81,5 @@ def command(
         from citus_analysis.report import render_report
 
         page = render_report("track", folders[-1], out, parameters).html
-        click.echo(printable(str(page)), err=as_json)
+        click.echo(make_printable(str(page)), err=as_json)
     return found.exit_code

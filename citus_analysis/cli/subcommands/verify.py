@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from citus_analysis.cli.options import AS_JSON
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.run_options import AS_JSON
 
 
 @click.command("verify")

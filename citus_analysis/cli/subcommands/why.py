@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.completed_values import PLACE
+from citus_analysis.cli.options import ALLOW, AS_JSON, ONLY, PLACE, SHARE, parse_column_values
 from citus_analysis.cli.output import print_result
-from citus_analysis.cli.reading import dataset_of
-from citus_analysis.cli.run_options import ALLOW, AS_JSON, ONLY, SHARE, column_values
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.redaction import redact_name
-from citus_analysis.texts.printable import printable
+from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
-    from citus_analysis.accounts import Explanation
+    from citus_analysis.attribution import Explanation
     from citus_analysis.dataset import Dataset
 
 #: Statements of a page that open.
@@ -56,19 +55,19 @@ def command(
     windows of time or two datasets. Measures of the nodes that differ as well are named beside, as associations. The
     pages of --out show, for each named part, the statements that carry most of it, down to the lines of the logs.
     """
-    from citus_analysis.accounts import why
-    from citus_analysis.accounts.explanation_text import format_explanation
+    from citus_analysis.attribution import why
+    from citus_analysis.attribution.sentences import format_explanation
     from citus_analysis.dataset import open_dataset
 
-    dataset = open_dataset(dataset_of(folder))
-    other_dataset = open_dataset(dataset_of(second)) if second is not None else dataset
+    dataset = open_dataset(open_or_ingest_dataset(folder))
+    other_dataset = open_dataset(open_or_ingest_dataset(second)) if second is not None else dataset
     found = why(
         dataset,
         base,
         other,
         other_source=other_dataset,
-        labels=_labels(folder, second, base, other),
-        only=column_values(only),
+        labels=_choose_dataset_labels(folder, second, base, other),
+        only=parse_column_values(only),
         level=level,
         margin=margin,
         allow=allow,
@@ -80,7 +79,7 @@ def command(
 
 def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) -> None:
     """One page for each part whose statements are known; what was written is said beside the result."""
-    from citus_analysis.accounts.explanation_text import carriers_text
+    from citus_analysis.attribution.sentences import describe_top_contributors as carriers_text
     from citus_analysis.explorer import Exploration, Selection, freeze
 
     explorations = {side: Exploration(dataset) for side, dataset in datasets.items()}
@@ -89,24 +88,24 @@ def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) ->
         if cause.carriers is not None:
             page = out / f"part-{number}.html"
             freeze(explorations[cause.carriers.side], page, Selection.of(cause.carriers.selection), statements=_OPENED)
-            click.echo(f"{printable(str(page))}: {carriers_text(cause)}", err=True)
+            click.echo(f"{make_printable(str(page))}: {carriers_text(cause)}", err=True)
     if not found.carried:
         click.echo("no page: no part of the difference is of traced statements", err=True)
 
 
-def _labels(folder: Path | str, second: Path | str | None, base: str, other: str) -> tuple[str, str]:
+def _choose_dataset_labels(folder: Path | str, second: Path | str | None, base: str, other: str) -> tuple[str, str]:
     """Names of two datasets in sentences, where nothing else names the sides: what differs of the places typed."""
     if second is None or base or other:
         return "", ""
     apart = [
         (one.name.partition(".")[0], two.name.partition(".")[0]) if one.is_file() else (one.name, two.name)
-        for one, two in zip(_upwards(folder), _upwards(second), strict=False)
+        for one, two in zip(_list_path_and_parents(folder), _list_path_and_parents(second), strict=False)
         if one.name != two.name
     ]
     first, other_one = apart[0] if apart else ("", "")
     return redact_name(first), redact_name(other_one)
 
 
-def _upwards(place: Path | str) -> list[Path]:
+def _list_path_and_parents(place: Path | str) -> list[Path]:
     path = Path(place)
     return [path, *path.parents]

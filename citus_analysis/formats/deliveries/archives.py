@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias
 
 from citus_analysis.errors import InputError
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.deliveries.content import Content
 
 _ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: Members of zip archives that are documents of an office program, not folders of files.
@@ -33,7 +33,7 @@ _PIECE_BYTES: Final = 2**20
 Problems: TypeAlias = list[tuple[str, str]]
 
 
-def archive_kind(content: Content) -> str | None:
+def detect_archive_kind(content: Content) -> str | None:
     """`zip`, `tar`, `tar.gz` and so on; None for a file that is no archive.
 
     Raises:
@@ -61,7 +61,7 @@ def unpack(content: Content, kind: str, folder: Path) -> Problems:
 
     Args:
         content: the archive.
-        kind: as of :func:`archive_kind`.
+        kind: as of :func:`detect_archive_kind`.
         folder: an empty folder.
 
     Raises:
@@ -69,7 +69,7 @@ def unpack(content: Content, kind: str, folder: Path) -> Problems:
     """
     problems: Problems = []
     room = _Room(content)
-    members = _zip_members(content, problems) if kind == "zip" else _tar_members(content, problems)
+    members = _zip_members(content, problems) if kind == "zip" else _iterate_tar_members(content, problems)
     try:
         with closing(members):
             for name, stream in members:
@@ -121,7 +121,7 @@ def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, problems: Pr
         problems.append((name, f"cannot be unpacked: {error}"))
 
 
-def _tar_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:
+def _iterate_tar_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:
     with closing(content.open()) as file, tarfile.open(fileobj=file, mode="r|", errorlevel=1) as archive:
         for member in archive:
             if member.isdir():

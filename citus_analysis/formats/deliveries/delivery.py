@@ -2,21 +2,119 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from citus_analysis.core.threads import work_ahead
-from citus_analysis.formats.deliveries.decoration import Decoration
-from citus_analysis.formats.deliveries.encoded import encoded_lines
-from citus_analysis.formats.deliveries.exports import Export
-from citus_analysis.formats.deliveries.line_order import OutOfOrderError
-from citus_analysis.formats.deliveries.placed_lines import Lines
-from citus_analysis.formats.deliveries.places import WHOLE, Places, write_undone
-from citus_analysis.formats.deliveries.steps import Step
-from citus_analysis.formats.sources.content import Content
+import numpy as np
+
+from citus_analysis.core.parallel import prefetch_in_thread
+from citus_analysis.core.type_aliases import Integers
+from citus_analysis.formats.deliveries.content import BLOCK_BYTES, LINE_CAP, MARKS, Content, StreamReader
+from citus_analysis.formats.deliveries.line_prefixes import Decoration
+from citus_analysis.formats.deliveries.log_services import Export
+from citus_analysis.formats.deliveries.placed_lines import (
+    WHOLE,
+    OutOfOrderError,
+    PlacedLines,
+    Places,
+    Step,
+    find_line_starts,
+    split_blocks_into_lines,
+    write_undone,
+)
+
+# The lines of a file in UTF-16 or UTF-32, or with a byte order mark, as UTF-8.
+
+_UTF8_MARK: Final = "UTF-8"
+
+
+def decode_encoded_lines(content: Content, encoding: str | None, *, anywhere: bool = False) -> Iterator[PlacedLines]:
+    """The lines of a file as UTF-8; characters that the encoding does not have become replacement characters.
+
+    Args:
+        content: the file.
+        encoding: `UTF-16`, `UTF-16LE`, `UTF-16BE`, `UTF-32`, `UTF-8` (a byte order mark is left out), or None.
+        anywhere: stretches need not end where lines end, so that lines of any length are whole.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if encoding in {None, _UTF8_MARK}:
+        texts = _cut_anywhere(content) if anywhere else split_blocks_into_lines(content.blocks())
+        yield from texts if encoding is None else _strip_byte_order_mark(texts)
+    else:
+        yield from _recode_lines(content, _get_codec(content, encoding))
+
+
+def _cut_anywhere(content: Content) -> Iterator[PlacedLines]:
+    with closing(content.open()) as stream:
+        reader, offset = StreamReader(stream, content.path), 0
+        while data := reader.read(BLOCK_BYTES):
+            yield PlacedLines.of_file(data, offset)
+            offset += len(data)
+
+
+def _strip_byte_order_mark(texts: Iterator[PlacedLines]) -> Iterator[PlacedLines]:
+    mark = len(codecs.BOM_UTF8)
+    for text in texts:
+        if len(text) and text.begins[0] == 0 and text.data.startswith(codecs.BOM_UTF8):
+            starts = np.maximum(text.starts - mark, 0)
+            yield PlacedLines(text.data[mark:], starts, text.begins, text.ends)
+        else:
+            yield text
+
+
+def _get_codec(content: Content, encoding: str) -> tuple[str, int]:
+    """Name of the codec with its byte order, and the bytes of a unit."""
+    marked = next((mark for mark in MARKS if content.start.startswith(mark)), b"")
+    unit = 4 if encoding.startswith("UTF-32") else 2
+    big = encoding.endswith("BE") or marked in {codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE}
+    return f"utf-{8 * unit}-{'be' if big else 'le'}", unit
+
+
+def _recode_lines(content: Content, codec: tuple[str, int]) -> Iterator[PlacedLines]:
+    name, unit = codec
+    with closing(content.open()) as stream:
+        reader, held, offset = StreamReader(stream, content.path), b"", 0
+        while True:
+            more = reader.read(BLOCK_BYTES)
+            data = held + more
+            bounds = _find_encoded_line_ends(data, codec)
+            if not more:
+                bounds = np.union1d(bounds, [len(data)])
+            elif not len(bounds) and len(data) > 4 * LINE_CAP:
+                # A line beyond the cap is cut into pieces, so that memory stays bounded.
+                bounds = np.array([len(data) // unit * unit])
+            end = int(bounds[-1]) if len(bounds) else 0
+            if end:
+                yield _convert_to_utf8(data[:end], np.concatenate([[0], bounds]), offset, name)
+            offset, held = offset + end, data[end:]
+            if not more:
+                return
+
+
+def _find_encoded_line_ends(data: bytes, codec: tuple[str, int]) -> Integers:
+    """Offsets after the line ends in a stretch that begins with a whole unit."""
+    name, unit = codec
+    order = ">" if name.endswith("be") else "<"
+    units = np.frombuffer(data[: len(data) // unit * unit], f"{order}u{unit}")
+    return (np.flatnonzero(units == ord("\n")) + 1) * unit
+
+
+def _convert_to_utf8(data: bytes, bounds: Integers, offset: int, codec: str) -> PlacedLines:
+    text = data.decode(codec, "replace")
+    utf8 = text.removeprefix("\ufeff").encode() if offset == 0 else text.encode()
+    starts = find_line_starts(utf8)
+    if len(starts) != len(bounds):
+        # Only a piece of a line that is longer than the cap has no line end of its own.
+        starts = np.array([0, len(utf8)], np.int64)
+    return PlacedLines(utf8, starts, offset + bounds[:-1], offset + bounds[1:])
+
 
 #: Threads that undo a delivery of which all is needed.
 JOBS: Final = 2
@@ -81,7 +179,7 @@ class Delivery:
         end = WHOLE[-1] if self.end is None else self.end
         return self.begin, self.begin + self.before, end - self.after, end
 
-    def lines(self, content: Content, most_steps: int | None = None, *, jobs: int = 1) -> Iterator[Lines]:
+    def lines(self, content: Content, most_steps: int | None = None, *, jobs: int = 1) -> Iterator[PlacedLines]:
         """The undone text of the whole file.
 
         Args:
@@ -93,9 +191,9 @@ class Delivery:
             InputError: the file cannot be read.
         """
         is_document = any(isinstance(step, Export) and step.any_line for step in self.steps[:1])
-        texts: Iterator[Lines] = encoded_lines(content, self.encoding, anywhere=is_document)
+        texts: Iterator[PlacedLines] = decode_encoded_lines(content, self.encoding, anywhere=is_document)
         for step in self.steps[:most_steps]:
-            texts = step.undo(work_ahead(texts, "reading", jobs - 1), jobs)
+            texts = step.undo(prefetch_in_thread(texts, "reading", jobs - 1), jobs)
         return texts
 
     def head(self, content: Content, size: int) -> bytes:
@@ -132,7 +230,7 @@ class Delivery:
             InputError: the file cannot be read.
         """
         before, step, after = self.steps[:place], self.steps[place], self.steps[place + 1 :]
-        texts = work_ahead(self.lines(content, place, jobs=JOBS), "reading", JOBS - 1)
+        texts = prefetch_in_thread(self.lines(content, place, jobs=JOBS), "reading", JOBS - 1)
         for view in step.views(texts, JOBS):
             yield replace(self, steps=(*before, view, *after))
 
@@ -157,12 +255,14 @@ class Delivery:
 
 
 def _step(stored: Mapping[str, object]) -> Step:
-    return _STEPS[str(stored["step"])](**{name: _frozen(value) for name, value in stored.items() if name != "step"})
+    return _STEPS[str(stored["step"])](
+        **{name: _convert_lists_to_tuples(value) for name, value in stored.items() if name != "step"}
+    )
 
 
-def _frozen(value: object) -> object:
+def _convert_lists_to_tuples(value: object) -> object:
     """A value as it was before it was written as JSON, which has no tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return tuple(map(_convert_lists_to_tuples, value)) if isinstance(value, list) else value
 
 
 PLAIN: Final = Delivery()

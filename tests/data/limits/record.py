@@ -23,7 +23,7 @@ import psycopg
 import yaml
 
 from citus_analysis.runner import run_experiment
-from citus_analysis.runner.experiment_file.experiment import parse_experiment
+from citus_analysis.runner.experiment import parse_experiment
 
 HERE: Final = Path(__file__).parent
 GROUPS: Final = Path("/sys/fs/cgroup/cpu")

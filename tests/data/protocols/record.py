@@ -25,7 +25,7 @@ import psycopg
 import zstandard
 from psycopg.conninfo import make_conninfo
 
-from citus_analysis.runner.systems.embedded import Embedded
+from citus_analysis.runner.embedded import Embedded
 from tests.citus_cluster import citus_cluster
 
 HERE: Final = Path(__file__).parent

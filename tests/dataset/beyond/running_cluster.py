@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from citus_analysis.runner.systems.server import free_port
+from citus_analysis.runner.embedded import find_free_port
 from tests.documentation.blocks import blocks_run_by, words_of
 
 WORKERS = 3
@@ -40,7 +40,7 @@ class RunningCluster:
 
 def started(folder: Path, environment: dict[str, str] | None = None) -> RunningCluster:
     """The processes that docs/scale.md starts on SLURM, on this machine: `srun` would start them on several."""
-    port = free_port()
+    port = find_free_port()
     address = f"tcp://127.0.0.1:{port}"
     log = folder / "cluster.log"
     _, block = blocks_run_by(str(Path(__file__).with_name("test_cluster.py")))

@@ -18,7 +18,7 @@ from typing import Any, Final
 import fsspec
 import pytest
 
-from citus_analysis.runner.systems.server import free_port
+from citus_analysis.runner.embedded import find_free_port
 
 SECRET: Final = "verysecretkey"
 BUCKET: Final = "bench"
@@ -167,7 +167,7 @@ class Versitygw(Store):
 def versitygw(folder: Path) -> Iterator[Versitygw]:
     """A running server."""
     (folder / BUCKET).mkdir(parents=True)
-    port = free_port()
+    port = find_free_port()
     store = Versitygw(f"http://127.0.0.1:{port}", folder=folder, port=port)
     store.start()
     try:

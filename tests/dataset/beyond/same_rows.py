@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.dataset import Dataset, open_dataset
-from citus_analysis.dataset.storage.encoding import location
-from citus_analysis.dataset.storage.manifest import Part
+from citus_analysis.dataset.manifest import ParquetPart
+from citus_analysis.dataset.parts import locate_part
 from citus_analysis.errors import DatasetError
 
 
@@ -48,12 +48,12 @@ def digests(dataset: Dataset, folder: Path) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     texts = pl.col(pl.Categorical, pl.Enum).cast(pl.String)
     for part in parts_of(dataset):
-        rows = pl.read_parquet(location(folder, part)).with_columns(texts)
+        rows = pl.read_parquet(locate_part(folder, part)).with_columns(texts)
         number, total = found.get(part.table, (0, 0))
         hashes = int(rows.hash_rows(seed=1).to_numpy().sum(dtype=np.uint64))
         found[part.table] = (number + rows.height, (total + hashes) % 2**64)
     return found
 
 
-def parts_of(dataset: Dataset) -> list[Part]:
+def parts_of(dataset: Dataset) -> list[ParquetPart]:
     return [part for state in dataset.states() for part in state.parts]

@@ -22,10 +22,11 @@ from click.testing import CliRunner
 
 from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.cluster import dask_cluster, local_processes
-from citus_analysis.dataset.cluster.dask_cluster import cluster_at
-from citus_analysis.dataset.ingesting.workers.pool import grouped
-from citus_analysis.dataset.objects import object_lease
+from citus_analysis.dataset import cluster as dask_cluster
+from citus_analysis.dataset import cluster as local_processes
+from citus_analysis.dataset import objects as object_lease
+from citus_analysis.dataset.cluster import connect_cluster
+from citus_analysis.dataset.workers import group_by_size
 from citus_analysis.errors import InputError, UsageError
 from tests.dataset.beyond.running_cluster import RunningCluster, driver, ended, started
 from tests.dataset.beyond.s3_servers import SECRET, Store
@@ -84,7 +85,7 @@ def test_processes_that_do_not_start_are_an_error(few: Path, tmp_path: Path, mon
     def failing(*_given: object) -> Never:
         raise ended
 
-    monkeypatch.setattr(local_processes, "_executor", failing)
+    monkeypatch.setattr(local_processes, "_start_local_executor", failing)
     message = r"local:1: a process does not start: Nanny failed to start .*__main__"
     with pytest.raises(InputError, match=message) as told:
         ingest([few], tmp_path / "out", cluster="local:1")
@@ -97,7 +98,7 @@ def test_a_defect_while_processes_start_is_not_blamed_on_the_input(
     def failing(*_given: object) -> Never:
         raise AttributeError("no such name")
 
-    monkeypatch.setattr(local_processes, "_executor", failing)
+    monkeypatch.setattr(local_processes, "_start_local_executor", failing)
     with pytest.raises(AttributeError, match="no such name"):
         ingest([few], tmp_path / "out", cluster="local:1")
 
@@ -166,8 +167,8 @@ def test_a_driver_that_is_killed_leaves_whole_sources(
 
 
 def test_workers_of_another_version_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._version", lambda: "0.0.1")
-    refused = cluster_at(cluster.address, str)
+    monkeypatch.setattr("citus_analysis.dataset.cluster._get_dask_version", lambda: "0.0.1")
+    refused = connect_cluster(cluster.address, str)
     with pytest.raises(InputError, match=r"worker tcp://.*: .*not 0\.0\.1 .*pip install"), refused:
         pass
 
@@ -186,25 +187,25 @@ def test_a_worker_that_dies_while_it_is_asked_is_no_reason_to_refuse(monkeypatch
 
 
 def test_workers_without_the_package_are_refused(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._PACKAGE", "no-such-package")
-    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._version", lambda: "1")
-    refused = cluster_at(cluster.address, str)
+    monkeypatch.setattr("citus_analysis.dataset.cluster._PACKAGE", "no-such-package")
+    monkeypatch.setattr("citus_analysis.dataset.cluster._get_dask_version", lambda: "1")
+    refused = connect_cluster(cluster.address, str)
     with pytest.raises(InputError, match=r"worker tcp://.*: has no package no-such-package .*pip install"), refused:
         pass
 
 
 def test_a_folder_that_workers_do_not_see_is_refused(cluster: RunningCluster, raw: Path, tmp_path: Path) -> None:
-    from citus_analysis.dataset.cluster.dask_cluster import require_visible
+    from citus_analysis.dataset.cluster import require_visible
 
     with (
-        cluster_at(cluster.address, str) as there,
+        connect_cluster(cluster.address, str) as there,
         pytest.raises(InputError, match=r"/no/such/folder: worker tcp.*is not there .*file system that all"),
     ):
         require_visible(there, ["/no/such/folder"])
 
 
 def test_an_address_that_is_none_or_where_nobody_is(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("citus_analysis.dataset.cluster.dask_cluster._CONNECT_S", 1)
+    monkeypatch.setattr("citus_analysis.dataset.cluster._CONNECT_S", 1)
     for address in ("local:0", "localhost", "three"):
         with pytest.raises(UsageError, match=r"is no cluster .*tcp://head:8786"):
             ingest([raw], tmp_path / "out", cluster=address)
@@ -215,8 +216,8 @@ def test_an_address_that_is_none_or_where_nobody_is(raw: Path, tmp_path: Path, m
 
 def test_small_items_are_grouped_and_large_ones_come_first() -> None:
     sizes = [10**9, *([1000] * 250), 5 * 2**20, 40 * 2**20]
-    groups = list(grouped(sizes, lambda size: size, workers=2))
+    groups = list(group_by_size(sizes, lambda size: size, workers=2))
     assert groups[:2] == [[10**9], [40 * 2**20]]
     assert sorted(size for group in groups for size in group) == sorted(sizes)
     assert max(map(len, groups)) == 100
-    assert list(grouped([], lambda size: size, workers=2)) == []
+    assert list(group_by_size([], lambda size: size, workers=2)) == []

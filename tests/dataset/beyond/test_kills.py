@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.objects.object_place import ObjectPlace
+from citus_analysis.dataset.object_place import ObjectPlace
 from tests.dataset.beyond.running_cluster import RunningCluster, driver, ended, started
 from tests.dataset.beyond.s3_servers import Versitygw
 from tests.dataset.beyond.same_rows import assert_same_rows, assert_whole

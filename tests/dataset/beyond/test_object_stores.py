@@ -16,21 +16,21 @@ import pytest
 from click.testing import CliRunner
 
 from citus_analysis.cli import commands
-from citus_analysis.dataset import Dataset, ingest, open_dataset, vacuum
-from citus_analysis.dataset.discover import url_sources
-from citus_analysis.dataset.discover.walk import Found
-from citus_analysis.dataset.objects import object_lease, object_manifest, object_place
-from citus_analysis.dataset.objects.object_manifest import ObjectManifest
-from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
-from citus_analysis.dataset.objects.object_reading import ObjectReader
-from citus_analysis.dataset.storage.manifest import SourceState
-from citus_analysis.dataset.storage.parts import PartWriter
-from citus_analysis.dataset.storage.store import scratch_folder
+from citus_analysis.dataset import Dataset, ingest, object_place, open_dataset, vacuum
+from citus_analysis.dataset import objects as object_lease
+from citus_analysis.dataset import objects as object_manifest
+from citus_analysis.dataset import walk as url_sources
+from citus_analysis.dataset.manifest import SourceState
+from citus_analysis.dataset.object_place import ObjectPlace, translate_store_errors
+from citus_analysis.dataset.objects import ObjectManifest, ObjectReader
+from citus_analysis.dataset.parts import PartWriter
+from citus_analysis.dataset.store import make_scratch_folder
+from citus_analysis.dataset.walk import FoundFile
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Content, Hints, format_named
-from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
-from citus_analysis.formats.serverlog.pglog import _stretches
-from citus_analysis.report.over_time.track_text import tracked_datasets
+from citus_analysis.formats.parsing.cuttable import CuttableFormat, Seam
+from citus_analysis.formats.pglog import chunking as _stretches
+from citus_analysis.report.track import read_tracked_datasets
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Fault, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows
@@ -92,15 +92,15 @@ def test_of_a_large_log_at_a_url_only_the_stretch_is_fetched(
     assert isinstance(form, CuttableFormat)
     ObjectPlace.of(s3.place("large")).upload(log, log.name)
     (cut,) = form.cuts(Content(log), Hints(), size // 2)
-    found = Found(root=tmp_path, path=log, bytes=size, mtime_ns=0, origin=s3.place(f"large/{log.name}"))
+    found = FoundFile(root=tmp_path, path=log, bytes=size, mtime_ns=0, origin=s3.place(f"large/{log.name}"))
     whole = form.parse(Content(log), Hints())
     expected = pl.concat([piece.frame("log_events") for piece in whole]).filter(pl.col("byte_offset") >= cut)
-    with url_sources.local_copy(found, cut, size) as path:
+    with url_sources.open_local_copy(found, cut, size) as path:
         assert path.read_bytes()[100_000 : cut - 10_000].strip(b"\0") == b""
         pieces = list(form.parse_stretch(Content(path, cut, size), Hints(), Seam()))
     assert pl.concat([piece.frame("log_events") for piece in pieces]).equals(expected)
     ObjectPlace.of(s3.place("large")).write(log.name, b"shorter")
-    with pytest.raises(InputError, match="changed while it was read"), url_sources.local_copy(found, 0, cut):
+    with pytest.raises(InputError, match="changed while it was read"), url_sources.open_local_copy(found, 0, cut):
         pass
 
 
@@ -154,7 +154,7 @@ def test_columns_of_a_large_file_are_fetched_alone(s3: Store) -> None:
             "statement_fingerprint": numbers.hash(),
         }
     )
-    with scratch_folder() as folder, PartWriter(folder, "r", "x") as writer:
+    with make_scratch_folder() as folder, PartWriter(folder, "r", "x") as writer:
         writer.write({"log_events": table.batch(rows)})
         staged = writer.finish()
         for item in staged:
@@ -216,7 +216,7 @@ def test_of_two_drivers_one_is_refused(s3: Store, one: Path, monkeypatch: pytest
     url = s3.place("contended")
     monkeypatch.setattr(object_lease, "RENEWED_S", 0.1)
     monkeypatch.setattr(object_lease, "ABANDONED_S", 2.0)
-    with object_lease.held(ObjectPlace.of(url)), pytest.raises(DatasetError, match="another ingest is writing"):
+    with object_lease.hold_lease(ObjectPlace.of(url)), pytest.raises(DatasetError, match="another ingest is writing"):
         ingest([one], url)
     # One that was killed shows no sign of life.
     ObjectPlace.of(url).write("_lease.json", b'{"holder": "killed"}')
@@ -303,7 +303,7 @@ def test_commands_take_urls(s3: Store, url: str, one: Path, tmp_path: Path) -> N
     assert [
         series["metric"] for series in json.loads(run("track", str(tmp_path / "before"), pgbench, "--json"))["series"]
     ]
-    assert [one.path for one in tracked_datasets(pgbench, f"{tmp_path / 'before'},{pgbench}/")][1:] == [pgbench]
+    assert [one.path for one in read_tracked_datasets(pgbench, f"{tmp_path / 'before'},{pgbench}/")][1:] == [pgbench]
 
 
 def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
@@ -334,7 +334,7 @@ def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
     ],
 )
 def test_errors_of_stores_are_one_line(error: Exception, words: str) -> None:
-    with pytest.raises(DatasetError, match=words) as caught, reaching("s3://bench/out"):
+    with pytest.raises(DatasetError, match=words) as caught, translate_store_errors("s3://bench/out"):
         raise error
     assert "\n" not in str(caught.value)
 

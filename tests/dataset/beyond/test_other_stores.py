@@ -20,8 +20,8 @@ import fsspec
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset, vacuum
-from citus_analysis.dataset.objects.object_place import ObjectPlace
-from citus_analysis.runner.systems.server import free_port
+from citus_analysis.dataset.object_place import ObjectPlace
+from citus_analysis.runner.embedded import find_free_port
 from tests.dataset.beyond.s3_servers import wait_for_answer
 from tests.dataset.beyond.same_rows import assert_same_rows
 
@@ -86,7 +86,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     program = os.environ.get(variable) or shutil.which(name)
     if program is None:
         pytest.skip(f"{name} is neither on the path nor named by {variable}")
-    port = free_port()
+    port = find_free_port()
     options = [option.format(port=port, folder=tmp_path / "objects") for option in emulator.options]
     for key, value in emulator.environment.items():
         monkeypatch.setenv(key, value.format(port=port))

@@ -10,10 +10,10 @@ from typing import Never
 
 import pytest
 
-from citus_analysis.dataset.ingesting.workers.pool import Pool, all_or_silence
-from citus_analysis.dataset.objects import object_place
-from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, reaching
-from citus_analysis.dataset.objects.object_store import ObjectStore
+from citus_analysis.dataset import object_place
+from citus_analysis.dataset.object_place import ObjectPlace, SilentStoreError, translate_store_errors
+from citus_analysis.dataset.objects import ObjectStore
+from citus_analysis.dataset.workers import Pool, apply_to_all_or_catch_silence
 from tests.dataset.beyond.s3_servers import environment
 
 
@@ -47,7 +47,7 @@ def test_a_task_that_finds_a_store_silent_is_not_tried_again() -> None:
         raise SilentStoreError("does not answer")
 
     with ThreadPoolExecutor(1) as cluster, Pool(1, cluster) as pool:
-        assert isinstance(cluster.submit(all_or_silence, failing, [1]).result(), SilentStoreError)
+        assert isinstance(cluster.submit(apply_to_all_or_catch_silence, failing, [1]).result(), SilentStoreError)
         with pytest.raises(SilentStoreError, match="does not answer"):
             list(pool.spread(failing, [1], abs))
 
@@ -70,7 +70,7 @@ def test_a_store_that_does_not_answer_is_not_asked_again(monkeypatch: pytest.Mon
     def fall_silent() -> Never:
         for name in ("read_all", "listed", "remove"):
             monkeypatch.setattr(ObjectPlace, name, lambda _place, *_names, name=name: asked.append(name))
-        with reaching(store.place.url):
+        with translate_store_errors(store.place.url):
             raise TimeoutError
 
     with pytest.raises(SilentStoreError, match="in time"), store.writable(store.load(), lambda: None):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.source_file import SourceFile
-from citus_analysis.dataset.discover.study.own_facts import OwnFacts
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.source_files import OwnFacts, SourceFile
 from citus_analysis.formats import format_named
 
 _SET_UPS = (

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from citus_analysis.dataset.discover.study.design import Member, read_design
+from citus_analysis.dataset.study_design import Member, read_design
 
 from .random_studies import Study, studies
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from citus_analysis.formats import Content, Hints, Parsed
-from citus_analysis.formats.serverlog.pglog import FORMAT
-from citus_analysis.formats.serverlog.pglog._chunks import chunks
-from citus_analysis.formats.serverlog.pglog._detect import find_prefix
-from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
-from citus_analysis.formats.serverlog.pglog._prefix import Prefix
-from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
+from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats.pglog.chunking import split_into_record_chunks
+from citus_analysis.formats.pglog.detection import find_prefix
+from citus_analysis.formats.pglog.prefix import Prefix
+from citus_analysis.formats.pglog.regular_expressions import scan
+from citus_analysis.formats.pglog.tables import SCANNED
 from citus_analysis.schema import TABLES, Rows
 
 
@@ -70,7 +70,9 @@ def line(text: str, *, pid: int = 7, number: int = 1, app: str | None = "psql", 
 def scanned_in_chunks(path: Path, chunk_bytes: int, prefix: Prefix | None = None) -> pl.DataFrame:
     content = Content(path)
     found = prefix or find_prefix(content, None)
-    return pl.concat([plain(scan(chunk, found).rows) for chunk in chunks(content, found, chunk_bytes)])
+    return pl.concat(
+        [plain(scan(chunk, found).rows) for chunk in split_into_record_chunks(content, found, chunk_bytes)]
+    )
 
 
 def plain(rows: Rows) -> pl.DataFrame:

@@ -8,8 +8,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.serverlog.pglog.compiled.detail_links import DetailLinks
-from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
+from citus_analysis.formats.pglog.compiled import DetailLinks
+from citus_analysis.formats.pglog.regular_expressions import PythonLinks
 from citus_analysis.schema import TABLES
 
 EVENTS = TABLES["log_events"].parsed()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.serverlog.pglog import FORMAT
+from citus_analysis.formats.pglog import FORMAT
 
 from .logs import line, read, written
 

@@ -13,10 +13,10 @@ import pytest
 
 from citus_analysis.errors import FormatError, InputError
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.serverlog.pglog import _chunks
-from citus_analysis.formats.serverlog.pglog._prefix import Prefix
-from citus_analysis.formats.serverlog.pglog._records import Chunk
-from citus_analysis.formats.sources.content import LINE_CAP
+from citus_analysis.formats.deliveries.content import LINE_CAP
+from citus_analysis.formats.pglog import chunking as _chunks
+from citus_analysis.formats.pglog.prefix import Prefix
+from citus_analysis.formats.pglog.records import Chunk
 
 from .logs import line, read, written
 
@@ -196,7 +196,7 @@ def test_a_huge_record_of_many_lines_is_capped_wherever_blocks_end(tmp_path: Pat
     text = b"\t" + b"y" * (LINE_CAP * 2 // lines) + b"\n"
     huge = line("LOG:  statement: SELECT") + text * lines
     path = written(tmp_path, GOOD + huge + LAST + GOOD)
-    with patch("citus_analysis.formats.serverlog.pglog._read.CHUNK_BYTES", chunk):
+    with patch("citus_analysis.formats.pglog.CHUNK_BYTES", chunk):
         log = read(path)
     assert log.column("byte_length") == [len(GOOD), len(huge), len(LAST), len(GOOD)]
     assert log.column("capped") == [False, True, False, False]
@@ -212,7 +212,7 @@ def test_a_huge_line_outside_of_records_is_one_reject(tmp_path: Path) -> None:
 
 def test_a_log_that_is_still_written_to(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD * 1000)
-    whole = _chunks.chunks
+    whole = _chunks.split_into_record_chunks
 
     def growing(content: Content, prefix: Prefix, size: int) -> Iterator[Chunk]:
         for chunk in whole(content, prefix, size):
@@ -220,7 +220,7 @@ def test_a_log_that_is_still_written_to(tmp_path: Path) -> None:
                 file.write(LAST[:30])
             yield chunk
 
-    with patch("citus_analysis.formats.serverlog.pglog._read.chunks", growing):
+    with patch("citus_analysis.formats.pglog.split_into_record_chunks", growing):
         log = read(path)
     assert log.events.height >= 999
     assert log.accounted >= len(GOOD) * 1000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats.serverlog.pglog import FORMAT
-from citus_analysis.formats.serverlog.pglog.inference.infer import infer_prefix
+from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats.pglog.inference import infer_prefix
 
 from .logs import read, written
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from citus_analysis.formats import Content, detect_format
-from citus_analysis.formats.serverlog.pglog import FORMAT
+from citus_analysis.formats.pglog import FORMAT
 
 from .logs import read
 from .true_records import FOLDER, Judged, Row, records_alone, true_rows

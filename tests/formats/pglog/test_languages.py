@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
-from citus_analysis.formats.serverlog.pglog import FORMAT, _read
-from citus_analysis.formats.serverlog.pglog.compiled import library
-from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
-from citus_analysis.serverlogs.statement_texts import statement_in
+from citus_analysis.formats import Content, Hints, pgcsvlog, pgjsonlog
+from citus_analysis.formats import pglog as _read
+from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats.pglog import compiled as library
+from citus_analysis.formats.pglog import reader as chosen_reader
+from citus_analysis.serverlogs.statements import extract_statement
 
 from .logs import Read, gathered, read, written
 
@@ -132,7 +132,7 @@ def test_rows_of_csvlog_and_jsonlog_are_those_of_english(language: str, form: st
 def test_statements_of_rows_in_other_languages_have_their_text(form: str) -> None:
     number = [name for name in ORDER if name not in {"parameters", "execute"}].index("logged")
     texts = [row_log(name, form).decode().splitlines() for name in ("de", "en")]
-    found = [statement_in(lines[number], f"pg{form}log") for lines in texts]
+    found = [extract_statement(lines[number], f"pg{form}log") for lines in texts]
     assert found[0] is not None
     assert found[0] == found[1]
 
@@ -141,7 +141,7 @@ def test_statements_of_rows_in_other_languages_have_their_text(form: str) -> Non
 def test_a_statement_may_say_what_begins_messages(form: str) -> None:
     said = csv_row if form == "csv" else json_row
     row = said(1, "LOG", "00000", "Dauer: 1.250 ms  Anweisung: SELECT 'statement: x'", "")
-    assert statement_in(row, f"pg{form}log") == "SELECT 'statement: x'"
+    assert extract_statement(row, f"pg{form}log") == "SELECT 'statement: x'"
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
@@ -196,7 +196,7 @@ def test_words_in_english_rows_change_nothing(form: str, tmp_path: Path) -> None
     found = read_rows(tmp_path, data, form)
     assert found.events["severity"].to_list() == ["LOG", "ERROR"]
     assert found.events["kind"].to_list() == ["statement", "error"]
-    assert pgcsvlog._language(data) == pgjsonlog._language(data) == ""
+    assert pgcsvlog._detect_csv_language(data) == pgjsonlog._detect_json_language(data) == ""
 
 
 def test_a_stderr_log_without_a_record_that_can_be_read_is_rejected(tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from citus_analysis.errors import UsageError
-from citus_analysis.formats.serverlog import pglog
-from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, compile_prefix
-from citus_analysis.formats.serverlog.pglog.compiled import library as _native
-from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+from citus_analysis.formats import pglog
+from citus_analysis.formats.pglog import compiled as _native
+from citus_analysis.formats.pglog.compiled import (
     ASSEMBLED_ITEMS,
     CODE_COLUMNS,
     NUMBER_COLUMNS,
     RECORD_NUMBERS,
     TEXT_COLUMNS,
-    layout_header,
-    structure,
+    build_ctypes_structure,
+    render_layout_header,
 )
+from citus_analysis.formats.pglog.prefix import MAX_ELEMENTS, compile_prefix
 from citus_analysis.schema import TABLES
 
 HEADER = Path(pglog.__file__).parent / "native" / "layout.h"
@@ -29,17 +29,17 @@ HEADER = Path(pglog.__file__).parent / "native" / "layout.h"
 
 @pytest.fixture
 def fresh_library() -> Iterator[None]:
-    _native.loaded_library.cache_clear()
+    _native.load_scanner_library.cache_clear()
     yield
-    _native.loaded_library.cache_clear()
+    _native.load_scanner_library.cache_clear()
 
 
 def test_the_header_is_current() -> None:
-    assert HEADER.read_text(encoding="utf-8") == layout_header(), "run: make layout"
+    assert HEADER.read_text(encoding="utf-8") == render_layout_header(), "run: make layout"
 
 
 def test_a_scanner_built_for_another_layout_is_refused(fresh_library: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "layout_hash", lambda: 1)
+    monkeypatch.setattr(_native, "compute_layout_hash", lambda: 1)
     with pytest.raises(ImportError, match=r"_scanner.* was built for another version; install citus-analysis again"):
         pglog.compiled_scanner()
 
@@ -70,14 +70,14 @@ def test_columns_are_those_of_the_schema() -> None:
 
 
 def test_a_structure_is_as_large_as_its_members() -> None:
-    assert ctypes.sizeof(structure("element_t")) == 6 * 4
-    assert ctypes.sizeof(structure("chunk_t")) == 2 * 8 + 5 * 8 + 2 * 4
+    assert ctypes.sizeof(build_ctypes_structure("element_t")) == 6 * 4
+    assert ctypes.sizeof(build_ctypes_structure("chunk_t")) == 2 * 8 + 5 * 8 + 2 * 4
 
 
 def test_the_structures_have_the_columns_that_python_fills() -> None:
-    members = {name: structure(name)._fields_ for name in ("output_t", "records_t", "assembled_t")}
+    members = {name: build_ctypes_structure(name)._fields_ for name in ("output_t", "records_t", "assembled_t")}
     arrays = {str(name): kind for name, kind, *_ in members["output_t"]}
-    column, numbers, items = map(structure, ("column_t", "numbers_t", "array_t"))
+    column, numbers, items = map(build_ctypes_structure, ("column_t", "numbers_t", "array_t"))
     single = [name for name, kind in arrays.items() if kind is column]
     assert single == [*NUMBER_COLUMNS, *CODE_COLUMNS, "capped"]
     assert arrays["texts"] is column * len(TEXT_COLUMNS)

@@ -7,9 +7,13 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.core.arrow_arrays import texts_of
-from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_CHARS, redacted, redacted_array
-from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import gathered_texts
+from citus_analysis.core.arrow_arrays import make_word_array
+from citus_analysis.formats.pglog.compiled import (
+    MESSAGE_CHARS,
+    gather_text_array,
+    redact_message_array,
+    redact_messages,
+)
 
 word = st.sampled_from(
     [
@@ -23,13 +27,16 @@ plain = st.text(st.characters(codec="ascii"), max_size=2 * MESSAGE_CHARS)
 
 @given(messages=st.lists(message | plain))
 def test_both_ways_agree(messages: list[str]) -> None:
-    got = redacted_array(texts_of(messages))
+    got = redact_message_array(make_word_array(messages))
     got.validate(full=True)
-    assert got.to_pylist() == redacted(pl.Series("message", messages, dtype=pl.String)).to_list()
+    assert got.to_pylist() == redact_messages(pl.Series("message", messages, dtype=pl.String)).to_list()
 
 
 def test_a_plain_message_is_cut() -> None:
-    assert redacted_array(texts_of(["x" * MESSAGE_CHARS + "y", "z"])).to_pylist() == ["x" * MESSAGE_CHARS, "z"]
+    assert redact_message_array(make_word_array(["x" * MESSAGE_CHARS + "y", "z"])).to_pylist() == [
+        "x" * MESSAGE_CHARS,
+        "z",
+    ]
 
 
 @given(text=st.binary(max_size=50), data=st.data())
@@ -38,6 +45,6 @@ def test_stretches_are_gathered(text: bytes, data: st.DataObject) -> None:
     place = st.integers(0, len(text))
     pairs = data.draw(st.lists(st.tuples(place, place).map(sorted)))
     places = np.array(pairs, np.int64).reshape(-1, 2)
-    got = gathered_texts(np.frombuffer(ascii_only, np.uint8), places)
+    got = gather_text_array(np.frombuffer(ascii_only, np.uint8), places)
     got.validate(full=True)
     assert got.to_pylist() == [ascii_only[begin:end].decode() for begin, end in pairs]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.formats import Content, Hints
-from citus_analysis.formats.recognition.sources_of_file import recognise_sources
+from citus_analysis.formats.parsing.recognition import recognise_sources
 
 from .logs import gathered
 

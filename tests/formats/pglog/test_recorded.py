@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format
-from citus_analysis.formats.serverlog.pglog import FORMAT
+from citus_analysis.formats.pglog import FORMAT
 from tests.recordings import RECORDED
 
 ROOT = Path(__file__).parents[3]

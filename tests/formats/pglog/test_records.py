@@ -9,8 +9,8 @@ import pytest
 
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.formats.serverlog.pglog import FORMAT
-from citus_analysis.formats.serverlog.pglog._prefix import STUDY_PREFIX
+from citus_analysis.formats.pglog import FORMAT
+from citus_analysis.formats.pglog.prefix import STUDY_PREFIX
 
 from .logs import line, read, written
 

@@ -11,13 +11,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content
-from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
-from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
-from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
-from citus_analysis.formats.serverlog.pglog._scan import scan_with
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_rows_fast
-from citus_analysis.formats.sources.content import Block
+from citus_analysis.formats import Content, pgcsvlog, pgjsonlog
+from citus_analysis.formats.deliveries.content import Block
+from citus_analysis.formats.pglog.compiled import Memory, scan_rows_fast
+from citus_analysis.formats.pglog.records import Chunk, ScannedChunk
+from citus_analysis.formats.pglog.regular_expressions import scan_with
+from citus_analysis.formats.pglog.tables import SCANNED
 from tests.formats.pglog.row_logs import csv_row, damaged, json_line
 
 SERVERS = Path(__file__).parents[2] / "data" / "servers"
@@ -25,15 +24,15 @@ OFFSET = 1_000
 INPUTS = 400
 
 
-def read_in_python(data: bytes, form: str) -> Scanned:
+def read_in_python(data: bytes, form: str) -> ScannedChunk:
     """The records of some bytes by regular expressions, or by polars."""
     if form == "json":
-        return pgjsonlog._scanned(Block(OFFSET, data, len(data)), nested=False)
+        return pgjsonlog._scan_json_block(Block(OFFSET, data, len(data)), nested=False)
     tail = pgcsvlog._TAIL if form == "csv" else pgcsvlog._LOOSE_TAIL
-    return scan_with(Chunk(OFFSET, data), pgcsvlog._HEADS, partial(pgcsvlog._frame, tail_pattern=tail))
+    return scan_with(Chunk(OFFSET, data), pgcsvlog._HEADS, partial(pgcsvlog._parse_csv_rows, tail_pattern=tail))
 
 
-def rows_of(scanned: Scanned) -> pl.DataFrame:
+def rows_of(scanned: ScannedChunk) -> pl.DataFrame:
     """All columns of the records."""
     return pl.DataFrame(SCANNED.batch(scanned.rows))
 

@@ -15,19 +15,27 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content
-from citus_analysis.formats.serverlog.pglog import _read
-from citus_analysis.formats.serverlog.pglog._chunks import chunks
-from citus_analysis.formats.serverlog.pglog._prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
-from citus_analysis.formats.serverlog.pglog._records import CONTINUED, RECORD, Chunk
-from citus_analysis.formats.serverlog.pglog._scan import find_openers
-from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads, last_record
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
-from citus_analysis.formats.serverlog.pglog.fallback.body import add_body
-from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
-from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import _VERBS, describe
-from citus_analysis.formats.serverlog.pglog.fallback.syslog_messages import last_between_messages
-from citus_analysis.formats.sources import content as _content
+from citus_analysis.formats import pglog as _read
+from citus_analysis.formats.deliveries import content as _content
+from citus_analysis.formats.pglog.chunking import split_into_record_chunks
+from citus_analysis.formats.pglog.compiled import (
+    Memory,
+    add_body_fast,
+    count_heads,
+    find_last_record,
+    replace_invalid_utf8,
+    scan_fast,
+)
+from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
+from citus_analysis.formats.pglog.records import CONTINUED, RECORD, Chunk
+from citus_analysis.formats.pglog.regular_expressions import (
+    _VERBS,
+    add_body,
+    describe,
+    find_last_between_messages,
+    find_openers,
+    scan,
+)
 from citus_analysis.schema import SEVERITIES
 from tests.recordings import RECORDED
 
@@ -234,7 +242,7 @@ def same(chunk: Chunk, prefix_text: str) -> None:
 @SOME
 @given(log=logs, prefix=st.sampled_from(PREFIXES), fresh=st.booleans())
 def test_scanners_agree_on_any_bytes(log: bytes, prefix: str, *, fresh: bool) -> None:
-    same(Chunk(100, valid_utf8(log), fresh=fresh), prefix)
+    same(Chunk(100, replace_invalid_utf8(log), fresh=fresh), prefix)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -285,21 +293,21 @@ def test_many_names_that_begin_and_end_alike() -> None:
 @pytest.mark.parametrize("resource", ["w2-multishard", "w2-lock-update", "stock-debug4-w2-t8-insert", "w2-txn-update"])
 def test_scanners_agree_on_recordings(resource: str) -> None:
     for path in sorted((RECORDED / resource / "pglogs").glob("PGLOG-1-1.log*")):
-        for chunk in chunks(Content(path), compile_prefix(STUDY_PREFIX), 1 << 18):
+        for chunk in split_into_record_chunks(Content(path), compile_prefix(STUDY_PREFIX), 1 << 18):
             same(chunk, STUDY_PREFIX)
 
 
 @SOME
 @given(log=logs, prefix=st.sampled_from(PREFIXES))
 def test_records_are_counted_and_the_last_one_is_found(log: bytes, prefix: str) -> None:
-    data, compiled = valid_utf8(log), compiled_prefix(prefix)
+    data, compiled = replace_invalid_utf8(log), compiled_prefix(prefix)
     if not data:
         return
     lines = find_openers(data, compiled)
     openers = np.flatnonzero(lines.roles != CONTINUED)
     found = int(lines.starts[openers[-1]]) if len(openers) and lines.roles[openers[-1]] == RECORD else None
-    found = last_between_messages(data, compiled) if compiled.syslog else found
-    assert last_record(data, len(data), compiled) == found
+    found = find_last_between_messages(data, compiled) if compiled.syslog else found
+    assert find_last_record(data, len(data), compiled) == found
     assert count_heads(data, compiled) == np.count_nonzero(lines.roles == RECORD)
 
 
@@ -312,7 +320,9 @@ def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
             "byte_offset": range(len(texts)),
             "byte_length": 1,
             "severity": [severity.rstrip("12345") for severity, _, _ in split],
-            "text": [valid_utf8(text.lstrip(" ").encode("utf-8", "surrogatepass")).decode() for _, _, text in split],
+            "text": [
+                replace_invalid_utf8(text.lstrip(" ").encode("utf-8", "surrogatepass")).decode() for _, _, text in split
+            ],
         },
         schema_overrides={"byte_offset": pl.Int64, "byte_length": pl.Int64, "severity": pl.String, "text": pl.String},
     )
@@ -341,7 +351,7 @@ def test_statements_agree(text: str) -> None:
     """Fingerprint, kind, shards, values and trace context."""
     # A statement never holds a zero byte.
     text = text.replace("\x00", "\x01")
-    data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
+    data = replace_invalid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
     rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)
     said = data.decode().partition("LOG:  ")[2].rstrip("\r\n")
     assert_frame_equal(rows.select(OF_STATEMENTS), in_python([said]).select(OF_STATEMENTS))
@@ -378,7 +388,7 @@ def test_statements_that_look_alike_are_told_apart(
     texts = [
         gap.join(values[at] if piece is None else piece for at, piece in enumerate(skeleton)) for values in fillings
     ]
-    data = valid_utf8(b"".join(line("LOG:  statement: " + text.replace("\n", "\n\t")) for text in texts * 2))
+    data = replace_invalid_utf8(b"".join(line("LOG:  statement: " + text.replace("\n", "\n\t")) for text in texts * 2))
     rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)
     said = [record.partition("LOG:  ")[2].rstrip("\r\n") for record in records_of(data, rows)]
     assert_frame_equal(rows.select(OF_STATEMENTS), in_python(said).select(OF_STATEMENTS))

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format
-from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
-from citus_analysis.formats.serverlog.pglog import _stretches
+from citus_analysis.formats.parsing.cuttable import CuttableFormat, Seam
+from citus_analysis.formats.pglog import chunking as _stretches
 
 from .logs import line, together, written
 from .row_logs import csv_row, damaged, json_line

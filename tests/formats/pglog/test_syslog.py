@@ -16,15 +16,12 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content
-from citus_analysis.formats.serverlog.pglog import whole_message
-from citus_analysis.formats.serverlog.pglog._detect import find_prefix
-from citus_analysis.formats.serverlog.pglog._prefix import Prefix, compile_prefix
-from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
-from citus_analysis.formats.serverlog.pglog._scan import find_openers
-from citus_analysis.formats.serverlog.pglog.compiled.library import last_record
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
-from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
-from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
+from citus_analysis.formats.pglog import whole_message
+from citus_analysis.formats.pglog.compiled import Memory, find_last_record, scan_fast
+from citus_analysis.formats.pglog.detection import find_prefix
+from citus_analysis.formats.pglog.prefix import Prefix, compile_prefix
+from citus_analysis.formats.pglog.records import RECORD, Chunk
+from citus_analysis.formats.pglog.regular_expressions import describe, find_openers, scan
 
 from .logs import plain, read, written
 
@@ -91,7 +88,7 @@ def test_a_chunk_ends_where_no_message_goes_on_behind_it(name: str) -> None:
     earlier = 0
     for size in range(len(data) * 3 // 5, len(data), 997):
         end = data.rfind(b"\n", 0, size) + 1
-        place, lines = last_record(data, end, prefix), find_openers(data[:end], prefix)
+        place, lines = find_last_record(data, end, prefix), find_openers(data[:end], prefix)
         assert place is not None
         earlier += place < lines.starts[np.flatnonzero(lines.roles == RECORD)[-1]]
         parts = (Chunk(0, data[:place]), Chunk(place, data[place:end]))

@@ -9,7 +9,7 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.formats.serverlog.pglog._detect import best_prefix, explains
+from citus_analysis.formats.pglog.detection import explains, infer_best_prefix
 
 START = datetime(2026, 5, 1, 10, 0, 0, 123_000, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ def test_a_prefix_that_begins_with_a_field_explains_the_log(
     prefix: str, found: str, background: bool, seed: int
 ) -> None:
     log = server_log(prefix, seed=seed, background=background)
-    inferred = best_prefix(log)
+    inferred = infer_best_prefix(log)
     assert inferred is not None
     assert (inferred.text, explains(log, inferred)) == (found, True)
 

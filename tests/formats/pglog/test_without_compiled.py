@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 from citus_analysis.cli import commands
-from citus_analysis.cli.endings import plain_warnings
+from citus_analysis.cli.errors import print_short_warnings
 from citus_analysis.errors import SlowReaderWarning
 from citus_analysis.formats import Content, Hints, format_named
-from citus_analysis.formats.serverlog.pglog.compiled import library
-from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
+from citus_analysis.formats.pglog import compiled as library
+from citus_analysis.formats.pglog import reader as chosen_reader
 from citus_analysis.spans import build_traces
 from citus_analysis.spans.traces import Traces
 from tests.formats.pglog.logs import Read, gathered
@@ -96,7 +96,7 @@ def test_doctor_says_what_it_costs(compiled: bool, uncompiled: Callable[[], None
 
 
 def warn_of_both() -> None:
-    with plain_warnings():
+    with print_short_warnings():
         warnings.warn(SlowReaderWarning("by Python"), stacklevel=1)
         warnings.warn("of another package", stacklevel=1)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.formats.recognition.sources_of_file import recognise_sources
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.deliveries.content import Content
+from citus_analysis.formats.parsing.recognition import recognise_sources
 from tests.formats.deliveries import packing
 from tests.formats.deliveries.wrapping import DELIVERIES, plain_texts
 

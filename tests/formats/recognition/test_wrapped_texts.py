@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from citus_analysis.formats.deliveries.content import BLOCK_BYTES, Content
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
-from citus_analysis.formats.sources.content import BLOCK_BYTES, Content
+from citus_analysis.formats.parsing.recognition import Recognised, recognise_sources
 from tests.formats.deliveries.recordings import INDEX, Recording
 from tests.formats.deliveries.wrapping import DELIVERIES, OF_HOSTS, plain_texts
 

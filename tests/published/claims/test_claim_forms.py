@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.errors import FormatError, InputError
-from citus_analysis.published.claims.claim_file import read_claims
-from citus_analysis.published.claims.claim_form import Bound, Form, parse_form
+from citus_analysis.published.claims import Bound, Form, parse_form, read_claims
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 VALUES = st.text(st.characters(codec="ascii", exclude_characters='"', exclude_categories=["Cc"]), max_size=20)

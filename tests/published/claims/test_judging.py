@@ -9,10 +9,9 @@ import pytest
 
 from citus_analysis.errors import InputError
 from citus_analysis.published import judge_claims
-from citus_analysis.published.claims.judging import JudgedClaims
-from citus_analysis.published.claims.run_measures import with_run_measure
+from citus_analysis.published.claims import JudgedClaims, add_run_measure
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.run_means import runs_of
+from citus_analysis.stats.run_means import read_runs_with_metric
 from tests.published.claims.files import claims_file
 
 
@@ -183,7 +182,7 @@ RUNS: list[dict[str, object]] = [FACTS | TIMES | {"run_id": f"r/{i}", "iteration
 
 def measure(name: str, **tables: list[dict[str, object]]) -> float | None:
     source = Tables(runs=RUNS, **tables)
-    value: float | None = with_run_measure(source, runs_of(source, "throughput_ops_s"), name)[name][0]
+    value: float | None = add_run_measure(source, read_runs_with_metric(source, "throughput_ops_s"), name)[name][0]
     return value
 
 

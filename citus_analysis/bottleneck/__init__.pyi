@@ -1,0 +1,8 @@
+# The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .measurements import Thresholds as Thresholds
+from .profiles import mean_symbols as mean_symbols
+from .resources import study_resources as study_resources
+from .study import BottleneckStudy as BottleneckStudy
+from .study import study_bottleneck as study_bottleneck
+
+__all__: list[str]

@@ -1,1 +1,0 @@
-"""The evidence for verdicts on limits: measurements of each resource, waits, balance, variance."""

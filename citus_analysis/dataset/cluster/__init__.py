@@ -1,1 +1,0 @@
-"""Clusters that run the tasks of an ingest."""

@@ -1,0 +1,678 @@
+"""Derived tables, computed per resource from the tables of its sources and recomputed only when those change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import count, groupby
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.arrow_arrays import fill_null_integers
+from citus_analysis.core.parallel import map_in_order, prefetch_in_thread
+from citus_analysis.core.table_definition import TEXT
+from citus_analysis.dataset.digests import digest
+from citus_analysis.dataset.identity import FACTS, STANDARD_ERROR, TIMES, Identity, strip_compression_suffix
+from citus_analysis.dataset.manifest import Manifest, ParquetPart, SourceState, translate_write_errors
+from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, locate_part, scan_table
+from citus_analysis.dataset.run_windows import KnownRun
+from citus_analysis.dataset.source_files import list_table_columns
+from citus_analysis.schema import PARTITION_KEY, TABLES
+from citus_analysis.spans.executions import (
+    FILE_COLUMNS,
+    STRETCHES,
+    USED,
+    Arrays,
+    Bring,
+    NotInOrder,
+    Pass,
+    give_back,
+    keep_in_memory,
+    order_log_files,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from citus_analysis.spans.executions import Sessions
+
+# The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
+#
+# Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays
+# aside
+# stay in memory if the records are few, else in files of the staging folder.
+
+#: Records up to which everything stays in memory.
+IN_MEMORY: Final = 500_000
+
+#: Records that are taken in at once.
+_TAKEN_AT_ONCE: Final = 2**15
+#: Records whose tasks and children are paired at once: up to 200 MB. Two such groups are paired at a time.
+PAIRED_RECORDS: Final = 1_000_000
+
+_TABLE: Final = TABLES["log_events"]
+_NEVER: Final = np.iinfo(np.int64).max
+#: Columns of records that name their file.
+_NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
+
+
+def take_in(
+    parts: Sequence[ParquetPart],
+    dataset: Path,
+    chosen: tuple[str, int | None],
+    nodes: pl.DataFrame,
+    folder: Path,
+    *,
+    distributed: bool,
+    jobs: int = 1,
+) -> Pass:
+    """The records of one iteration, taken in.
+
+    Args:
+        parts: parts of `log_events` that may hold records of the iteration, those of a source in their order.
+        dataset: folder of the dataset.
+        chosen: resource and iteration.
+        nodes: rows of table `nodes` of the resource.
+        folder: for the arrays that are laid aside.
+        distributed: the servers form a cluster.
+        jobs: parts that are read at the same time.
+
+    Raises:
+        NotInOrder: the records must be sorted by session.
+    """
+    logs = _find_known_logs(parts, dataset, chosen)
+    files = order_log_files(pl.DataFrame([log.of for log in logs], schema=STRETCHES))
+    rows = sum(log.part.rows for log in logs)
+    is_large = rows > IN_MEMORY
+    if is_large:
+        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+        give_back()
+    keep = partial(spill_arrays, folder, count()) if is_large else keep_in_memory
+    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
+    # A few records are taken in sooner than threads start.
+    ahead = int(rows > _TAKEN_AT_ONCE)
+    numbers = dict(zip(files["source_id"], files["source"], strict=True))
+    own = sorted(((numbers[log.of["source_id"]], log) for log in logs), key=itemgetter(0))
+    with closing(prefetch_in_thread(_iterate_log_columns(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
+        records.take_in(batches, ahead)
+    if is_large:
+        give_back()
+    return records
+
+
+class _LogPart(NamedTuple):
+    """A part that holds records of the iteration, the file that they come from, and these records if they are few."""
+
+    part: ParquetPart
+    of: Mapping[str, str | int | None]
+    rows: pa.RecordBatch | None
+
+
+def _find_known_logs(parts: Sequence[ParquetPart], dataset: Path, chosen: tuple[str, int | None]) -> list[_LogPart]:
+    """The parts that hold records of the iteration."""
+    resource, iteration = chosen
+    few = sum(part.rows for part in parts) <= _TAKEN_AT_ONCE
+    columns = [*_NAMED, *(USED if few else ["log_time"])]
+    found = []
+    for part in parts:
+        rows = _select_iteration(_read(dataset, part, columns), iteration)
+        if rows.num_rows:
+            of = {name: rows.column(name)[0].as_py() for name in _NAMED} | {"resource": resource}
+            found.append(_LogPart(part, of | {"first_time": _get_first_time(rows)}, rows if few else None))
+    return found
+
+
+def _get_first_time(rows: pa.RecordBatch) -> int | None:
+    """The first time of some records (at least one), µs."""
+    first = int(fill_null_integers(rows.column("log_time").cast("int64"), _NEVER).min())
+    return None if first == _NEVER else first
+
+
+def _iterate_log_columns(
+    dataset: Path, logs: Sequence[tuple[int, _LogPart]], iteration: int | None, jobs: int
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Number of the source and columns of the records of some parts, some records at a time.
+
+    Args:
+        dataset: folder of the dataset.
+        logs: numbers of sources and their parts, in order.
+        iteration: the iteration of the records.
+        jobs: parts that are read at the same time.
+    """
+
+    def read(one: tuple[int, _LogPart]) -> tuple[int, pa.RecordBatch]:
+        source, log = one
+        if log.rows is not None:
+            return source, log.rows
+        return source, _select_iteration(_read(dataset, log.part, ["iteration", *USED]), iteration)
+
+    with closing(map_in_order(iter(logs), read, jobs, "parts")) as pieces:
+        for source, rows in pieces:
+            # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
+            for begin in range(0, rows.num_rows, _TAKEN_AT_ONCE):
+                some = rows.slice(begin, _TAKEN_AT_ONCE)
+                yield source, {name: some.column(name) for name in USED}
+
+
+def _read(dataset: Path, part: ParquetPart, names: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a part in one piece."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # Texts that name the file are the same in all rows, and dictionaries of them take a fraction of the time.
+    categories = [name for name in names if _TABLE[name].type.is_category]
+    texts = [name for name in names if name in _NAMED and _TABLE[name].type == TEXT]
+    with pq.ParquetFile(locate_part(dataset, part), read_dictionary=[*categories, *texts]) as file:
+        columns = file.schema_arrow
+        typed = set(names) <= set(columns.names) and all(
+            name in categories or _TABLE[name].type == TEXT or columns.field(name).type == _TABLE[name].type.arrow
+            for name in names
+        )
+        if not typed:
+            # An older version wrote it.
+            raise NotInOrder
+        rows = file.read(columns=list(names), use_threads=False).combine_chunks()
+    batches = rows.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], names=rows.column_names)
+
+
+def _select_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordBatch:
+    """The rows of an iteration; all that are given, most of the time."""
+    own = rows.column("iteration")
+    if iteration is None:
+        return rows if own.null_count == len(own) else rows.filter(own.is_null())
+    named = fill_null_integers(own, iteration - 1) == iteration
+    # pyarrow's own constructor of the mask would import pandas.
+    return rows if named.all() else rows.filter(pl.Series(named).to_arrow())
+
+
+def spill_arrays(folder: Path, numbers: Iterator[int], arrays: Arrays) -> Bring:
+    """Write arrays to files; they are removed when they are read for the last time."""
+    number = next(numbers)
+    files = {name: (folder / f"{number:06}-{name}", items.dtype) for name, items in arrays.items()}
+    for name, items in arrays.items():
+        items.tofile(files[name][0])
+    return partial(_load_spilled_arrays, files)
+
+
+def _load_spilled_arrays(files: dict[str, tuple[Path, np.dtype]], *, again: bool = False) -> Arrays:
+    arrays = {name: np.fromfile(path, dtype) for name, (path, dtype) in files.items()}
+    for path, _ in files.values() if not again else ():
+        path.unlink()
+    return arrays
+
+
+# The records of one iteration by groups of sessions, so that traces are built without all records in memory.
+#
+# Few records form one group and are read from their parts. Many records are divided by session into files of the
+# staging
+# folder; each file is removed once it has been read. Assembled sessions are kept there too until the clocks are
+# known.
+
+#: Records that are processed at once: some 100 MB with the frames built from them.
+MOST_RECORDS: Final = 250_000
+#: Records that are divided at once, at least; at most twice as many.
+_BATCH: Final = MOST_RECORDS
+#: Batches that are processed at the same time: they take as much memory as the groups do later.
+_DIVIDERS: Final = 2
+
+#: Name of an unknown node in traces.
+_NODE: Final = pl.coalesce("node", "source_id")
+_NAMES: Final = pl.col(pl.String).cast(pl.Categorical)
+
+
+@dataclass(frozen=True)
+class SessionGroups:
+    """The input of :func:`~citus_analysis.spans.trace_iteration`.
+
+    Attributes:
+        loads: functions that return the records of each group; each can be called once.
+        keep: writes the sessions of a group to disk; None if they may stay in memory.
+    """
+
+    loads: Sequence[Callable[[], pl.DataFrame]]
+    keep: Callable[[Sessions], Callable[[], Sessions]] | None = None
+
+
+@contextmanager
+def group_records_by_session(
+    parts: Sequence[ParquetPart],
+    scan: Callable[[Sequence[ParquetPart]], pl.LazyFrame],
+    chosen: pl.Expr,
+    nodes: pl.DataFrame,
+    staging: Path,
+) -> Iterator[SessionGroups]:
+    """The groups, within the context.
+
+    Args:
+        parts: parts of `log_events` of one resource.
+        scan: returns the rows of given parts.
+        chosen: condition that selects the rows of the iteration.
+        nodes: rows of `nodes` of the resource.
+        staging: an existing folder for files of groups.
+    """
+    events = scan(parts).filter(chosen)
+    if sum(part.rows for part in parts) <= MOST_RECORDS:
+        yield SessionGroups([events.collect])
+        return
+    # Imported late, so that reading does not wait for the import of traces.
+    from citus_analysis.spans.executions import group_sessions
+
+    backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
+    groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
+    if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
+        # Records without a pid belong to no session. If none has a pid, the first ones show the files.
+        yield SessionGroups([events.head(MOST_RECORDS).collect])
+        return
+    with TemporaryDirectory(prefix="groups-", dir=staging) as name:
+        divide = partial(_divide, chosen=chosen, groups=groups.cast({"node": pl.String}), folder=Path(name))
+        for _ in map_in_order(enumerate(_iterate_batches(parts, scan)), divide, _DIVIDERS, "groups"):
+            pass
+        loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
+        yield SessionGroups(loads, partial(_spill_sessions, Path(name), count()))
+
+
+def _iterate_batches(
+    parts: Sequence[ParquetPart], scan: Callable[[Sequence[ParquetPart]], pl.LazyFrame]
+) -> Iterator[pl.LazyFrame]:
+    """Batches of rows in their order: several small parts, or a slice of a large one."""
+    held: list[ParquetPart] = []
+    rows = 0
+    for number, part in enumerate(parts, 1):
+        held.append(part)
+        rows += part.rows
+        if rows < _BATCH and number < len(parts):
+            continue
+        slices = max(1, -(-rows // (2 * _BATCH)))
+        size = -(-rows // slices)
+        whole = scan(held)
+        # Slices, because a streaming query reads ahead regardless of how slowly its batches are consumed.
+        yield from (whole.slice(begin, size) for begin in range(0, rows, size)) if slices > 1 else [whole]
+        held, rows = [], 0
+
+
+def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.DataFrame, folder: Path) -> None:
+    """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
+    number, rows = batch
+    place = ["_node", "pid"]
+    named = rows.filter(chosen).with_columns(_NODE.cast(pl.String).alias("_node"))
+    placed = named.join(groups.lazy().rename({"node": "_node"}), on=place, how="left", maintain_order="left")
+    # Each record without a process is a statement of its own, or none: any group may have them.
+    group = pl.when(pl.col("pid").is_null()).then(0).otherwise("group")
+    # Names are equal in all rows of a source; categories are cheaper to write and read.
+    records = placed.drop("_node").with_columns(_NAMES, group=group).collect()
+    for (of,), part in records.partition_by("group", as_dict=True, include_key=False).items():
+        # Records without a group are left out.
+        if of is not None:
+            target = folder / str(of)
+            target.mkdir(exist_ok=True)
+            part.write_ipc_stream(target / f"{number:06}.arrows", compression="lz4")
+
+
+def _group(folder: Path) -> pl.DataFrame:
+    records = pl.concat([pl.read_ipc_stream(path) for path in sorted(folder.iterdir())])
+    shutil.rmtree(folder)
+    return records
+
+
+def _spill_sessions(folder: Path, numbers: Iterator[int], sessions: Sessions) -> Callable[[], Sessions]:
+    """Write the sessions of a group to disk: a folder with a file for each of their frames."""
+    files = {name: folder / f"sessions-{next(numbers)}-{name}.arrows" for name in vars(sessions)}
+    for name, file in files.items():
+        getattr(sessions, name).write_ipc_stream(file, compression="lz4")
+    return lambda: type(sessions)(**{name: pl.read_ipc_stream(file) for name, file in files.items()})
+
+
+Pieces = Iterator[Mapping[str, pl.DataFrame]]
+
+#: polars looks for numpy on first use of an array, which may fail if two threads do so at once. Hence it is done here.
+pl.Series(np.empty(0))
+
+
+@dataclass(frozen=True)
+class ResourceTables:
+    """The tables that the sources of one resource contributed.
+
+    Attributes:
+        folder: the dataset.
+        resource: the resource.
+        sources: its sources, ordered by path.
+    """
+
+    folder: Path
+    resource: str
+    sources: tuple[SourceState, ...]
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Rows of a table in order of their sources' paths."""
+        return scan_table(TABLES[name], self.folder, self.parts(name))
+
+    def parts(self, *names: str) -> list[ParquetPart]:
+        """Parts of these tables."""
+        return [part for source in self.sources for part in source.parts if part.table in names]
+
+    def log_parts(self, iteration: int | None) -> list[ParquetPart]:
+        """Parts of `log_events` that may hold records of an iteration, including sources that name no iteration."""
+        named = [source for source in self.sources if source.iteration in (None, iteration)]
+        return [part for source in named for part in source.parts if part.table == "log_events"]
+
+    def log_iterations(self) -> list[int | None]:
+        """Iterations of the records of logs, in order; None last, for records of none."""
+        named = {s.iteration for s in self.sources if any(part.table == "log_events" for part in s.parts)}
+        if None not in named:
+            return sorted(named, key=lambda iteration: iteration or 0)
+        # Which records of a log that names no iteration belong to one is only known from the records.
+        found = self.scan("log_events").select("iteration").unique().collect()["iteration"]
+        return found.sort(nulls_last=True).to_list()
+
+    def identities(self) -> list[tuple[str, Identity]]:
+        """Run and identity of each file that a load generator of the resource wrote, each pair once.
+
+        The runs of tables of results are in `stated_runs`.
+
+        A file of no known format counts if its name gives it the role of a client; that client left no readable output.
+        """
+        pairs = (
+            (source.run_id, Identity.of(source.identity))
+            for source in self.sources
+            if source.run_id is not None
+            and not source.states_runs
+            and (source.is_client or (source.format is None and source.identity.get("role") is not None))
+        )
+        return list(dict.fromkeys(pairs))
+
+
+def find_duplicate_clients(sources: Iterable[SourceState]) -> list[list[SourceState]]:
+    """Pairs of sources that claim to be the same load generator of the same run; their numbers would be summed.
+
+    The standard output and the standard error of a load generator are not such a pair.
+    """
+    claims: dict[tuple[object, ...], list[SourceState]] = {}
+    for state in sorted(sources, key=lambda s: (s.resource, s.path, s.source_id)):
+        if any(part.table == "clients" for part in state.parts):
+            claim = (state.run_id, state.identity.get("role"), state.identity.get("part"))
+            claims.setdefault(claim, []).append(state)
+    outputs = (_drop_standard_error(states) for states in claims.values())
+    return [states for states in outputs if len(states) > 1]
+
+
+def _drop_standard_error(states: list[SourceState]) -> list[SourceState]:
+    others = [state for state in states if not _is_standard_error(state)]
+    return others if len(states) == len(others) + 1 else states
+
+
+def _is_standard_error(source: SourceState) -> bool:
+    return strip_compression_suffix(source.path).endswith(STANDARD_ERROR)
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """One computation.
+
+    Attributes:
+        version: must be increased whenever the same inputs would give different rows.
+        inputs: tables it reads.
+        outputs: tables it writes.
+        compute: its rows for each of some resources of a dataset, given the number of threads that it may use.
+        together: several resources take little longer than one.
+        facts: further values that its rows depend on (JSON-serialisable).
+    """
+
+    name: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    compute: Callable[[Sequence[ResourceTables], int], list[Pieces]]
+    together: bool = False
+    facts: Callable[[ResourceTables], object] = lambda _tables: None
+
+    def input_rows(self, tables: ResourceTables) -> int:
+        """Number of rows it reads."""
+        return sum(part.rows for part in tables.parts(*self.inputs))
+
+    def state_key(self, tables: ResourceTables) -> str:
+        """Hash over all that the outputs depend on."""
+        inputs = [part.path for part in tables.parts(*self.inputs)]
+        return digest((self.version, list_table_columns(self.outputs), inputs, self.facts(tables)), size=16)
+
+
+def _derive_runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces]:
+    # A run whose clients left no output is known from file names only, and counts as failed.
+    known = [one for one in resources if one.identities() or one.parts("client_metrics", "client_histogram")]
+    found = _derive_runs_by_table(known) if known else {}
+    return [
+        iter([{name: frames[one.resource] for name, frames in found.items() if one.resource in frames}])
+        for one in resources
+    ]
+
+
+def _derive_runs_by_table(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.DataFrame]]:
+    """Table -> resource -> rows. All rows name their resource, so one pass serves all: each starts many queries."""
+    from citus_analysis.runs.set_ups import fill_set_ups as with_set_ups
+    from citus_analysis.runs.status import add_runner_verdicts as with_verdicts
+    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs
+    from citus_analysis.stats.merged_clients import merge_standard_errors as with_standard_error
+
+    def rows(name: str) -> pl.DataFrame:
+        return _scan_all(name, resources).collect()
+
+    errors = [source.source_id for one in resources for source in one.sources if _is_standard_error(source)]
+    clients = with_standard_error(rows("clients"), errors)
+    # Whoever writes a table of results measures.
+    stated = rows("stated_runs").with_columns(pl.col("phase").fill_null("run"))
+    identities = pl.concat(map(run_identity, resources))
+    runs = derive_runs(clients, pl.concat([identities, stated], how="diagonal").select(identities.columns))
+    latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
+    tables = {"runs": with_verdicts(with_set_ups(runs), rows("outcomes")), "operation_latencies": latencies}
+    return {
+        name: {str(key[0]): part for key, part in frame.partition_by(PARTITION_KEY, as_dict=True).items()}
+        for name, frame in tables.items()
+    }
+
+
+#: Tables that doubts on runs are raised from, beside the runs themselves.
+DOUBTED_FROM: Final = ("cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
+
+
+def find_doubtful_runs(
+    resources: Sequence[ResourceTables], runs: Mapping[str, Sequence[ParquetPart]]
+) -> dict[str, pl.DataFrame]:
+    """The runs of resources whose status changes by what the samples of all machines of a dataset show.
+
+    A run is compared with others of its kind, which may belong to other resources, so this is no derivation of one.
+
+    Args:
+        resources: all resources of a dataset.
+        runs: the parts of the table `runs` of each.
+
+    Returns:
+        Resource -> its rows of `runs`.
+    """
+    from citus_analysis.bottleneck.machine_work import tabulate_foreign_doubts as doubts_of
+    from citus_analysis.runs.status import add_machine_doubts as with_doubts
+
+    if not resources:
+        return {}
+    parts = [part for of_resource in runs.values() for part in of_resource]
+    before = scan_table(TABLES["runs"], resources[0].folder, parts).collect()
+    tables = {"runs": before, **{name: _scan_all(name, resources).collect() for name in DOUBTED_FROM}}
+    after = with_doubts(before, doubts_of(tables))
+    changed = after.filter(
+        ~(pl.Series(before["status"]).eq_missing(after["status"]))
+        | ~(pl.Series(before["status_reason"]).eq_missing(after["status_reason"]))
+    )["resource"].unique()
+    rows = after.filter(pl.col("resource").is_in(changed.implode())).partition_by(PARTITION_KEY, as_dict=True)
+    return {str(key[0]): part for key, part in rows.items()}
+
+
+def stage_doubtful_runs(tables: ResourceTables, runs: pl.DataFrame) -> list[Staged]:
+    """The parts of the table `runs` of a resource, staged with their doubts."""
+    state = digest(runs.select("run_id", pl.col("status").cast(pl.String), "status_reason").rows())
+    return _stage_pieces("runs", tables, f"doubts-{state}", iter([{"runs": runs}]), 1)
+
+
+def _scan_all(name: str, resources: Sequence[ResourceTables]) -> pl.LazyFrame:
+    """Rows of a table of several resources of a dataset."""
+    return scan_table(TABLES[name], resources[0].folder, [part for one in resources for part in one.parts(name)])
+
+
+def _apply_per_resource(
+    compute: Callable[[ResourceTables, int], Pieces],
+) -> Callable[[Sequence[ResourceTables], int], list[Pieces]]:
+    """The computation of one resource for each of some, one after the other."""
+    return lambda resources, jobs: [compute(one, jobs) for one in resources]
+
+
+def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
+    if not tables.parts("log_events"):
+        return
+    from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder
+    from citus_analysis.spans.executions import is_distributed_cluster as are_distributed
+    from citus_analysis.spans.traces import trace_iteration, trace_pass
+
+    def scan(parts: Sequence[ParquetPart]) -> pl.LazyFrame:
+        return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
+
+    nodes = tables.scan("nodes").collect()
+    distributed = are_distributed(scan(tables.parts("log_events")), nodes)
+    # Pids and sessions are valid within one iteration only.
+    for iteration in tables.log_iterations():
+        parts = tables.log_parts(iteration)
+        with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
+            try:
+                chosen = (tables.resource, iteration)
+                records = take_in(parts, tables.folder, chosen, nodes, Path(name), distributed=distributed, jobs=jobs)
+            except NotInOrder:
+                pass
+            else:
+                yield from map(vars, trace_pass(records, jobs))
+                continue
+        of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
+        with group_records_by_session(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
+            traced = trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed, jobs=jobs)
+            yield from map(vars, traced)
+
+
+def _derive_sources(tables: ResourceTables, _jobs: int) -> Pieces:
+    yield {"sources": make_sources_frame(tables.sources)}
+
+
+def make_sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
+    """The table `sources`, computed from the manifest."""
+    table = TABLES["sources"]
+    rows = [
+        {name: getattr(state, name, state.identity.get(name)) for name in table.names()}
+        | state.read_as
+        | {"note": state.problem or state.note}
+        for state in states
+    ]
+    return pl.DataFrame(rows, schema=table.polars_schema())
+
+
+#: Pieces of traces that are worked on at the same time, at most, and files that are written: each takes some 100 MB.
+_MOST_JOBS: Final = 2
+
+_TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+
+_OF_CLIENTS: Final = ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs")
+_OF_RUNS: Final = ("runs", "operation_latencies")
+DERIVATIONS: Final = (
+    Derivation(
+        "runs", 7, _OF_CLIENTS, _OF_RUNS, _derive_runs, together=True, facts=lambda one: run_identity(one).rows()
+    ),
+    Derivation("traces", 10, ("log_events", "nodes"), _TRACE_TABLES, _apply_per_resource(_derive_traces)),
+    Derivation(
+        "sources",
+        3,
+        (),
+        ("sources",),
+        _apply_per_resource(_derive_sources),
+        facts=lambda one: make_sources_frame(one.sources).rows(),
+    ),
+)
+
+
+def run_identity(tables: ResourceTables) -> pl.DataFrame:
+    """One row per run with the facts from its main clients' files, in order of the run's name."""
+    # Times that are stated are in the table of the clients.
+    facts_of_runs = {*FACTS, "inferred"} - {"resource", *TIMES}
+    columns = tuple(name for name in TABLES["runs"].names() if name in facts_of_runs)
+    rows: dict[str, dict[str, object]] = {}
+    # Main clients first: a monitor's file describes the same run, but states its own number of operations.
+    for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):
+        facts = {name: getattr(identity, name) for name in columns}
+        rows.setdefault(run_id, {"run_id": run_id, "resource": identity.resource, **facts})
+    schema = {name: TABLES["runs"][name].dtype for name in ("run_id", "resource", *columns)}
+    return pl.DataFrame(list(rows.values()), schema=schema)
+
+
+def list_known_runs(resources: Sequence[ResourceTables]) -> dict[str, list[KnownRun]]:
+    """The runs of each of a dataset's resources and when their clients ran."""
+    if not any(one.parts("clients") for one in resources):
+        return {one.resource: _collect_known_runs(one, {}) for one in resources}
+    clients = _scan_all("clients", resources).group_by(PARTITION_KEY, "run_id")
+    windows = clients.agg(pl.col("start_time").min(), pl.col("end_time").max()).collect()
+    times = {(resource, run_id): (start, end) for resource, run_id, start, end in windows.iter_rows()}
+    return {one.resource: _collect_known_runs(one, times) for one in resources}
+
+
+_Times = Mapping[tuple[str, str], tuple[datetime | None, datetime | None]]
+
+
+def _collect_known_runs(tables: ResourceTables, times: _Times) -> list[KnownRun]:
+    runs: dict[str, KnownRun] = {}
+    for run_id, identity in tables.identities():
+        start, end = times.get((tables.resource, run_id), (None, None))
+        runs[run_id] = KnownRun(run_id, identity.iteration, _convert_to_epoch_ms(start), _convert_to_epoch_ms(end))
+    return sorted(runs.values(), key=lambda run: run.run_id)
+
+
+def _convert_to_epoch_ms(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def group_by_resource(manifest: Manifest) -> list[ResourceTables]:
+    """The sources of each resource, ordered by path."""
+    ordered = sorted(manifest.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
+    grouped = groupby(ordered, key=attrgetter("resource"))
+    return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped]
+
+
+def stage_parts(
+    derivation: Derivation, resources: Sequence[tuple[ResourceTables, str]], piece: str = "", jobs: int = 1
+) -> list[list[Staged]]:
+    """Compute the derived tables of some resources of a dataset, or a piece of them, into staged parts of each.
+
+    Args:
+        derivation: the computation.
+        resources: its inputs, each with the state of the whole derivation.
+        piece: distinguishes the files of the piece from those of others.
+        jobs: threads that compute it, at most.
+    """
+    threads = min(jobs, _MOST_JOBS)
+    computed = derivation.compute([tables for tables, _ in resources], threads)
+    return [
+        _stage_pieces(derivation.name, tables, f"{key[:8]}{piece}", pieces, threads)
+        for (tables, key), pieces in zip(resources, computed, strict=True)
+    ]
+
+
+def _stage_pieces(name: str, tables: ResourceTables, state: str, pieces: Pieces, threads: int) -> list[Staged]:
+    place, stem = f"{name} of {tables.resource}", f"{name}-{digest(tables.resource)}-{state}"
+    with PartWriter(tables.folder, tables.resource, stem, threads) as writer:
+        for rows in pieces:
+            with translate_write_errors(tables.folder, place):
+                writer.write({table: TABLES[table].batch(frame) for table, frame in rows.items()})
+        with translate_write_errors(tables.folder, place):
+            return writer.finish()

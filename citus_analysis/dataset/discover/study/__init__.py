@@ -1,1 +1,0 @@
-"""The design of a study whose files follow no convention, read from names and contents."""

@@ -1,1 +1,0 @@
-"""The records of server logs on their way to traces."""

@@ -1,1 +1,0 @@
-"""Threads and processes that an ingest shares its work among."""

@@ -1,1 +1,0 @@
-"""Datasets on object stores: reached by fsspec, committed by one immutable object after the other."""

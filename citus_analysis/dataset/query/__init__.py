@@ -1,1 +1,0 @@
-"""Tables of a dataset as frames, and SQL over them."""

@@ -1,0 +1,359 @@
+"""A file to be ingested, and all that is known about it before it is parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.dataset.digests import digest
+from citus_analysis.dataset.identity import Facts, Identity, Labels, convert_facts, name_facts, split_facts
+from citus_analysis.dataset.walk import FoundFile, convert_path_to_text, is_there
+from citus_analysis.errors import FormatError, InputError, UsageError
+from citus_analysis.formats import Content, Format
+from citus_analysis.formats.config import load_config
+from citus_analysis.formats.deliveries.delivery import PLAIN, Delivery
+from citus_analysis.redaction import VERSION, redact_path
+from citus_analysis.schema import TABLES
+from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS, find_resource_above
+from citus_analysis.texts.words import make_printable
+from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
+
+# What the output of a load generator says about itself in its first and last lines: threads, size, times.
+#
+# Only numbers that were set are taken from the contents, such as options on a printed command line; the names of
+# files
+# are compared with them.
+
+#: Fact -> patterns of the lines that state it, in outputs of load generators.
+_NUMBERS: Final = {
+    "threads": (
+        rb"^number of clients: ([0-9]{1,9})\s*$",
+        rb"^Number of threads: ([0-9]{1,9})\s*$",
+        rb"^Command line:.* -threads ([0-9]{1,9})\b",
+        rb"^\"?threadcount\"?[ =:]+\"?([0-9]{1,9})\b",
+        rb"Active Virtual Users configured.*?([0-9]{1,9})\s*$|([0-9]{1,9}) Active Virtual Users configured",
+        rb"^\s*<?terminals>?[ =:]*([0-9]{1,9})\b",
+        rb"--(?:client|threads|concurrency)=([0-9]{1,9})\b",
+    ),
+    # Only of tools whose runs have it as a column: what a file says of itself is left out of the set-up.
+    "scale_factor": (rb"^scaling factor: ([0-9]{1,9})\s*$",),
+    "records": (rb"^Command line:.* -p recordcount=([0-9]{1,18})\b", rb"^\"?recordcount\"?[ =:]+\"?([0-9]{1,18})\b"),
+    "operations": (
+        rb"^Command line:.* -p operationcount=([0-9]{1,18})\b",
+        rb"^\"?operationcount\"?[ =:]+\"?([0-9]{1,18})\b",
+    ),
+}
+_COMPILED: Final = {
+    fact: tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns) for fact, patterns in _NUMBERS.items()
+}
+_WORKLOAD: Final = re.compile(rb"^Command line:.* -P \S*?workload_?([a-fA-F])\b", re.MULTILINE)
+_PHASE: Final = re.compile(rb"^Command line:.* (-load|-t)(?= |$)", re.MULTILINE)
+_STAMP: Final = re.compile(
+    rb"(?<![0-9])(20[0-9]{2}-[01][0-9]-[0-3][0-9])[T ]([0-2][0-9]:[0-5][0-9]:[0-5][0-9])(?:[.,:]([0-9]{1,6}))?"
+)
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """Facts in the contents of a file; None where it does not state them.
+
+    Attributes:
+        threads: of this load generator alone.
+        scale_factor: size of the tables.
+        records: rows in the table.
+        operations: operations that this load generator was to do.
+        workload: letter of one of YCSB's core workloads.
+        phase: `load` or `run`.
+        begin: first time in the text, in seconds; of no time zone.
+        end: last time in the text.
+    """
+
+    threads: int | None = None
+    scale_factor: int | None = None
+    records: int | None = None
+    operations: int | None = None
+    workload: str | None = None
+    phase: str | None = None
+    begin: float | None = None
+    end: float | None = None
+
+    def overlaps(self, other: OwnFacts) -> bool:
+        """Whether both ran at the same time for at least half of the shorter one's time; False if it is not known."""
+        if None in (self.begin, self.end, other.begin, other.end):
+            return False
+        # None of them is None any more, which the type checker does not see.
+        common = min(self.end, other.end) - max(self.begin, other.begin)  # type: ignore[operator, type-var]
+        shorter = min(self.end - self.begin, other.end - other.begin)  # type: ignore[operator]
+        return common > 0 and common >= shorter / 2
+
+
+#: Of a file that says nothing of itself.
+UNKNOWN: Final = OwnFacts()
+
+
+def own_facts(head: bytes, tail: bytes, stamped: bytes | None = None) -> OwnFacts:
+    r"""Facts in the first and the last bytes of a file.
+
+    Args:
+        head: the first bytes of its text.
+        tail: the last bytes.
+        stamped: the first bytes as they are in the file, where each line has a time that is no part of the text.
+
+    Example:
+        >>> own_facts(b"Command line: -t -P workloads/workloadc -threads 16 -s\n", b"").workload
+        'C'
+    """
+    numbers = {fact: _find_first_number(patterns, head + b"\n" + tail) for fact, patterns in _COMPILED.items()}
+    workload, phase = _WORKLOAD.search(head), _PHASE.search(head)
+    begin, end = _time(_STAMP.search(stamped or head)), _time(next(iter([*_STAMP.finditer(tail or head)][-1:]), None))
+    return OwnFacts(
+        **numbers,
+        workload=workload[1].decode().upper() if workload else None,
+        phase={b"-load": "load", b"-t": "run"}[phase[1]] if phase else None,
+        begin=begin,
+        end=end if begin is not None and end is not None and end > begin else None,
+    )
+
+
+def _find_first_number(patterns: tuple[re.Pattern[bytes], ...], text: bytes) -> int | None:
+    found = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+    return None if found is None else int(next(filter(None, found.groups())))
+
+
+def _time(match: re.Match[bytes] | None) -> float | None:
+    if match is None:
+        return None
+    day, time, fraction = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day.decode()} {time.decode()}").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment.timestamp() + (float(b"0." + fraction) if fraction else 0.0)
+
+
+#: Formats of these tables read the output of load generators.
+_CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile(FoundFile):
+    """A file that a walk found, or one of several sources in it, its identity and its format.
+
+    `Identifier.identify` fills the first four attributes, `recognise` the hash, the delivery, the format, the problem
+    and the cuts, `name_sources` the name and `find_duplicates` the file that it repeats.
+
+    Attributes:
+        identity: its run, resource, node, ...
+        key: its path within the resource; resource and key determine its `source_id`.
+        stated_options: values of options of formats, whether its own format declares them or not.
+        configured: names of the options among them that only a `config.yml` states.
+        stated: facts and options that the user stated for all files, as texts, and `format` if that was stated.
+        states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
+        hash: of the bytes on disk; empty where they cannot be read.
+        delivery: how its text stands in the file.
+        format: its format; None if no format recognises it.
+        forced: the user stated the format.
+        problem: reason why it cannot be read.
+        source_id: stable name, from the resource and the path within it.
+        own: what the output of a load generator says of itself, where its name does not state its run.
+        same_as: path of another file that contributed the same content for the same identity.
+        cuts: where stretches of it begin that can be read by themselves, without the first; empty if it is not cut.
+    """
+
+    identity: Identity
+    key: str
+    stated_options: Mapping[str, str]
+    configured: frozenset[str] = frozenset()
+    stated: Mapping[str, str] = field(default_factory=dict)
+    states_facts: bool = False
+    hash: str = ""
+    delivery: Delivery = PLAIN
+    format: Format | None = None
+    forced: bool = False
+    problem: str | None = None
+    source_id: str = ""
+    own: OwnFacts = UNKNOWN
+    same_as: str | None = None
+    cuts: tuple[int, ...] = ()
+
+    @cached_property
+    def relative(self) -> str:
+        """Path below the SRC, printable, redacted; with the number or name of one of several sources in a file."""
+        return self._with_part(super().relative)
+
+    @cached_property
+    def location(self) -> str:
+        """Absolute path or URL, with the number or name of one of several sources in a file."""
+        return self._with_part(super().location)
+
+    def _with_part(self, path: str) -> str:
+        return f"{path}#{make_printable(redact_path(self.delivery.name))}" if self.delivery.is_part else path
+
+    @property
+    def is_unrecognised(self) -> bool:
+        """Whether no format recognises the file and it states no facts about others."""
+        return self.format is None and not self.problem and not self.states_facts
+
+    @property
+    def is_client(self) -> bool:
+        """Whether a load generator wrote the file."""
+        return self.format is not None and not _CLIENT_TABLES.isdisjoint(self.format.tables)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The values of the options that this file's format declares."""
+        if self.format is None:
+            return {}
+        stated = dict(self.stated_options)
+        server_timezone = stated.pop("log_timezone", None)
+        if server_timezone and "log_events" in self.format.tables:
+            stated.setdefault("timezone", server_timezone)
+        return {option.name: stated[option.name] for option in self.format.options if option.name in stated}
+
+    def state_key(self, assignment: object) -> str:
+        """Hash over everything that the file's rows depend on."""
+        columns = list_table_columns(self.format.tables if self.format else ())
+        parser = (self.format.name, self.format.version) if self.format else None
+        facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
+        delivered = (self.delivery.stored(),) if self.delivery != PLAIN else ()
+        return digest((facts, assignment, *delivered), size=16)
+
+
+@lru_cache(maxsize=256)
+def list_table_columns(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+    """Names and types of the columns of tables: their rows are made again when these change."""
+    return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
+
+
+# The resource that a file belongs to, and the facts in that resource's config.yml.
+
+#: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
+_OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
+
+
+@dataclass(frozen=True)
+class _Resource:
+    folder: Path
+    facts: Facts = field(default_factory=dict)
+    stated: Facts = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Identifier:
+    """Determines the identity of files; reads each config.yml and label file once.
+
+    Args:
+        meta: facts that the user stated for all files; they win over everything else.
+    """
+
+    meta: Facts
+    _labels: dict[Path, Labels] = field(default_factory=dict)
+    _resources: dict[Path, _Resource | None] = field(default_factory=dict)
+
+    def identify(self, found: FoundFile) -> SourceFile:
+        """The file with its identity.
+
+        Raises:
+            InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
+        """
+        resource = self._resource_of(found)
+        labels = self._labels.setdefault(found.root, Labels(found.root))
+        stated = labels.facts(found.path) | self.meta
+        in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
+        named = name_facts(
+            convert_path_to_text(Path(found.path.name)), str(resource.facts.get("resource") or resource.folder.name)
+        )
+        fallback = {"resource": convert_path_to_text(Path(resource.folder.name)) or "unnamed"}
+        by_folder = fallback | resource.facts
+        # In a flat folder of client logs only the file names distinguish the resources.
+        facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
+        facts = (
+            _get_system_fact(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
+        )
+        of_run = "iteration" in facts | stated
+        described = {name: value for name, value in resource.stated.items() if of_run or name not in _OF_A_RUN}
+        identity, options = split_facts(facts | described | stated)
+        configured = _select_text_options(resource.settings)
+        return SourceFile(
+            **{one.name: getattr(found, one.name) for one in fields(found)},
+            identity=Identity.of(identity),
+            key=convert_path_to_text(found.path.relative_to(resource.folder)),
+            stated_options=configured | options,
+            configured=frozenset(configured.keys() - options.keys()),
+            stated={name: str(value) for name, value in self.meta.items()},
+            states_facts=labels.is_label_file(found.path),
+        )
+
+    def _resource_of(self, found: FoundFile) -> _Resource:
+        for folder in found.path.parents:
+            configured = self._configured(folder)
+            if configured is not None:
+                return configured
+            if folder == found.root:
+                break
+        # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
+        above = find_resource_above(found.path)
+        if above is not None:
+            return self._configured(above) or _Resource(above)
+        below = found.path.relative_to(found.root).parts
+        return _Resource(found.root / below[0] if len(below) > 1 else found.root)
+
+    def _configured(self, folder: Path) -> _Resource | None:
+        if folder not in self._resources:
+            self._resources[folder] = next(
+                (_read_config(path) for name in CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
+                None,
+            )
+        return self._resources[folder]
+
+
+def _read_config(path: Path) -> _Resource:
+    try:
+        config = load_config(Content(path).read(YAML_LIMIT_BYTES))
+    except (FormatError, InputError):
+        # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
+        return _Resource(path.parent)
+    stated = _parse_config_facts(config.get("facts", {}), path)
+    facts = {name: value for name, value in stated.items() if name == "resource"}
+    resource, workers = config.get("resource"), config.get("workers")
+    if isinstance(resource, str | int):
+        facts["resource"] = str(resource)
+    if isinstance(workers, int):
+        facts["workers"] = workers
+    return _Resource(path.parent, facts, stated, config)
+
+
+def _parse_config_facts(block: object, path: Path) -> Facts:
+    """The block `facts` of a config.yml; the facts apply to every file of the resource."""
+    way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
+    if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
+        raise InputError("is not a mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
+    try:
+        return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
+    except UsageError as error:
+        raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
+
+
+def _get_system_fact(config: Mapping[str, object]) -> Facts:
+    stated, versions = config.get("system"), {"citus_version": "citus", "postgres_version": "postgresql"}
+    if isinstance(stated, str):
+        return {"system": stated}
+    found = next((system for name, system in versions.items() if config.get(name)), None)
+    return {"system": found} if found else {}
+
+
+def _select_text_options(config: Mapping[str, object]) -> dict[str, str]:
+    settings = config.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    stated = {
+        "log_line_prefix": config.get("log_line_prefix", settings.get("log_line_prefix")),
+        "timezone": config.get("timezone"),
+        "log_timezone": settings.get("log_timezone"),
+    }
+    return {name: value for name, value in stated.items() if isinstance(value, str)}

@@ -1,1 +1,0 @@
-"""Files of a dataset: the manifest, Parquet parts and their integrity."""

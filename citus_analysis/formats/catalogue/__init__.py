@@ -1,1 +1,0 @@
-"""Files that describe an experiment: settings, nodes, shards and outcomes."""

@@ -1,1 +1,0 @@
-"""Output of load generators, such as YCSB, pgbench, sysbench and HammerDB."""

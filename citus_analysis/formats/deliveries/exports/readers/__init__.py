@@ -1,1 +1,0 @@
-"""Records of exports, read from each of the containers that they come in."""

@@ -1,1 +1,0 @@
-"""Plans of statements, as `EXPLAIN` prints them."""

@@ -1,1 +1,0 @@
-"""Texts as columns: lines, CSV, JSON, samples."""

@@ -1,1 +1,0 @@
-"""Which sources a file holds: their deliveries, outputs and formats."""

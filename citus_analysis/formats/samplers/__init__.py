@@ -1,1 +1,0 @@
-"""Samplers of hosts: iostat, vmstat, dstat, and loops over kernel files."""

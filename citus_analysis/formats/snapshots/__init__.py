@@ -1,1 +1,0 @@
-"""Snapshots of servers' views: sessions and cumulative counters."""

@@ -1,1 +1,0 @@
-"""Bytes of a source: opened once, decompressed, decoded."""

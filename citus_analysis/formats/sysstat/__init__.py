@@ -1,1 +1,0 @@
-"""Samplers of sysstat: sar, sadf, mpstat and pidstat."""

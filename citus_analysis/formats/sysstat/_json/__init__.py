@@ -1,1 +1,0 @@
-"""Times and rows of the JSON documents of sysstat."""

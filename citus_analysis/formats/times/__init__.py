@@ -1,1 +1,0 @@
-"""Times as programs print them, and their time zones."""

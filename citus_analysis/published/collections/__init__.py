@@ -1,1 +1,0 @@
-"""Collections of results that others publish: what their files state, and which gaps their repeats decide."""

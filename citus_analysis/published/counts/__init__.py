@@ -1,1 +1,0 @@
-"""Means of counts: which they are, and whether whole numbers can have them."""

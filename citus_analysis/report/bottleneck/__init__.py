@@ -1,1 +1,0 @@
-"""The report `bottleneck`: its sentences and tables, and predictions, which `scalability` shows too."""

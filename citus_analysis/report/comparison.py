@@ -1,0 +1,1131 @@
+"""Set-ups compared with a base, where both ran the same operation at the same size and load.
+
+A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
+protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared if the rest of
+their configuration agrees; nothing is pooled but what a reader names. Differences in the node that clients connect to,
+or in the load generator, are stated beside the ratio. The equivalent command is `compare DIR --by variant`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from citus_analysis.attribution.associations import stack_sentences
+from citus_analysis.attribution.causes import Explanation
+from citus_analysis.attribution.explanation import explain
+from citus_analysis.attribution.observed import observe_runs
+from citus_analysis.attribution.sentences import tabulate_causes
+from citus_analysis.core.frames import TableSource, convert_to_polars
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.operations import is_operation
+from citus_analysis.plots import plot_ratios
+from citus_analysis.plots.comparison_figures import plot_bars
+from citus_analysis.report.sentences import (
+    format_interval_cells,
+    format_operation_with_load,
+    format_ratio,
+    format_ratio_interval,
+)
+from citus_analysis.runs import comparability
+from citus_analysis.runs.selection import Selection, find_closest_difference
+from citus_analysis.runs.set_ups import (
+    CONFIGURATION,
+    LOAD,
+    VARIANT,
+    build_series_names,
+    describe_ingest_option,
+    format_setup_value,
+)
+from citus_analysis.runs.status import AS_SELECTED
+from citus_analysis.scaling import configuration_costs
+from citus_analysis.spans.coarse import coarse_profile
+from citus_analysis.spans.profile import select_statements
+from citus_analysis.stats import Comparison, compare_runs, summarise_runs
+from citus_analysis.stats.intervals import MeanMethod
+from citus_analysis.stats.run_comparisons import RunComparison, choose_usual_level
+from citus_analysis.texts.numbers import (
+    convert_long_times_to_ms,
+    format_estimate_with_interval,
+    format_number,
+    format_p_value,
+)
+from citus_analysis.texts.words import (
+    format_cluster_size,
+    join_words,
+    load_text,
+    make_natural_key,
+    make_size_expr,
+    pluralize,
+)
+
+_CELL: Final = ("operation", "workers", "threads")
+#: Columns of a stratum that are told by the cell, or by the names of set-ups.
+_PLACED: Final = (*_CELL, "phase", "workload", "system", "family", "settings", "drivers", "monitored", "cpu_per_node")
+#: Columns that may differ within a cell; differences are stated.
+_SAID: Final = {
+    "records": "records",
+    "scale_factor": "scaling factor",
+    "operations": "operations",
+    "entry": "clients connect to the",
+    "tool": "load generator",
+}
+_RATIOS: Final = {
+    "operation": pl.String(),
+    "workers": pl.Int32(),
+    "threads": pl.Int32(),
+    "load": pl.String(),
+    "variant": pl.String(),
+    **dict.fromkeys(("ratio", "low", "high"), pl.Float64()),
+    "n": pl.Int64(),
+    "n_base": pl.Int64(),
+    "verdict": pl.String(),
+    **dict.fromkeys(("p_difference", "p_difference_adjusted"), pl.Float64()),
+    "runs_missing": pl.Int64(),
+    "order": pl.String(),
+    "also_differs": pl.String(),
+}
+
+
+@dataclass(frozen=True)
+class ComparisonPanels:
+    """A comparison of variants as tables for figures.
+
+    Attributes:
+        base: name of the base variant.
+        found: the comparisons, cell by cell.
+        means: per compared cell and variant, of the runs that were compared: n, mean, sd, low, high; of all runs if
+            nothing is compared.
+        ratios: per cell and variant other than the base: ratio with the interval that decided, verdict, runs still
+            needed, other differences, and how the runs lie in time to those of the base (`order`). `load` names other
+            parts of the load in which the cells differ.
+        alone: variants with no cell in common with the base.
+        margin: relative difference that counts as none.
+    """
+
+    base: str
+    found: RunComparison
+    means: pl.DataFrame
+    ratios: pl.DataFrame
+    alone: tuple[str, ...] = field(default=())
+    margin: float = MARGIN
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons of `ratios`, each with its cell and other differences in `stratum`."""
+        return tuple(_add_strata(self.found.comparisons))
+
+    def plot(self, *, most: int = 25) -> list[go.Figure]:
+        """Ratios to the base with their intervals, one figure for each operation.
+
+        Args:
+            most: number of variants per figure; the ratios furthest from 1 are kept.
+        """
+        figures = []
+        for operation in self.operations():
+            rows = select_ratio_rows(self, operation)
+            clearest = rows.sort(pl.col("ratio").log().abs(), descending=True).head(most)
+            cut = f" (the {most} largest differences of {rows.height})" if rows.height > most else ""
+            kept = rows.filter(pl.col("name").is_in(clearest["name"].implode()))
+            title = f"{operation}: throughput relative to {describe_base(self.base)}{cut}"
+            figures.append(plot_ratios(kept, base=describe_base(self.base), margin=self.margin, title=title))
+        return figures
+
+    def table(self) -> pl.DataFrame:
+        """The ratios for readers: one row per operation, size and variant, with intervals in the cells."""
+        shown = self.ratios.with_columns(
+            ratio=format_interval_cells(self.ratios, "ratio"),
+            p_adjusted=pl.Series(map(format_p_value, self.ratios["p_difference_adjusted"]), dtype=pl.String),
+            runs=pl.format("{} and {}", "n", "n_base"),
+        )
+        load = ["load"] if shown["load"].n_unique() > 1 else []
+        found = ("ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
+        return shown.select(*_CELL, *load, "variant", *found)
+
+    def means_table(self) -> pl.DataFrame:
+        """The means for readers: n, mean with its interval, and standard deviation of each set-up that is compared."""
+        load = ["load"] if self.means["load"].n_unique() > 1 else []
+        return self.means.select(*_CELL, *load, "variant", "n", "mean", "low", "high", "sd")
+
+    def operations(self) -> list[str]:
+        """Names of the operations in which something is compared."""
+        return self.ratios["operation"].unique(maintain_order=True).to_list()
+
+
+def comparison_panels(
+    selection: Selection,
+    *,
+    base: str = "",
+    pool: str | Sequence[str] = (),
+    level: float = LEVEL,
+    margin: float = MARGIN,
+) -> ComparisonPanels:
+    """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
+
+    Args:
+        selection: runs with their set-up.
+        base: name of a variant, or its first part; empty: the one with the most runs.
+        pool: columns of the load that need not be equal, as a list or separated by commas; `experiment` to pool runs of
+            several experiments.
+        level: confidence level.
+        margin: relative difference that counts as none.
+
+    Raises:
+        UnknownNameError: no variant has the name of the base, or there is no such column.
+    """
+    runs, start = selection.runs, find_base_variant(selection, base)
+    pooled = tuple(name.strip() for name in pool.split(",") if name.strip()) if isinstance(pool, str) else tuple(pool)
+    found = _compare_by_variant(runs, start, pooled, level, margin)
+    placed = tuple(_add_strata(found.comparisons))
+    ratios = _tabulate_ratios(placed)
+    means = _means_compared(placed, level) if placed else _means_of_all(runs, found.strata, level)
+    met = set(ratios["variant"]) | {start}
+    return ComparisonPanels(start, found, means, ratios, sort_naturally(set(runs["variant"]) - met), margin)
+
+
+def _means_compared(comparisons: Sequence[Comparison], level: float) -> pl.DataFrame:
+    """The mean of each set of runs that was compared, once."""
+    sides: dict[tuple[object, ...], pl.DataFrame] = {}
+    for one in comparisons:
+        place = {**{name: one.stratum[name] for name in _CELL}, "load": one.stratum["load"]}
+        for name, runs in zip((one.label_a, one.label_b), one.sides or (), strict=True):
+            key = (*place.values(), name, tuple(runs["run_id"].sort()) if "run_id" in runs.columns else runs.height)
+            sides.setdefault(key, runs.with_columns(load=pl.lit(place["load"])))
+    rows = pl.concat([runs.with_columns(_side=pl.lit(i)) for i, runs in enumerate(sides.values())])
+    means = summarise_runs(rows, METRIC, by=[*_CELL, "load", "variant", "_side"], level=level, allow=AS_SELECTED)
+    return means.drop("_side")
+
+
+def _means_of_all(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
+    """The means of all configurations, where nothing is compared."""
+    groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
+    means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, allow=AS_SELECTED)
+    others = [name for name in strata if name not in (*_CELL, "phase", "workload")]
+    load = build_series_names(means.select(others)) if others else pl.Series([""] * means.height, dtype=pl.String)
+    return means.with_columns(load=load)
+
+
+def sort_naturally(names: Collection[str]) -> tuple[str, ...]:
+    """Names in natural order: w2 before w10."""
+    return tuple(sorted(names, key=make_natural_key))
+
+
+def _compare_by_variant(
+    runs: pl.DataFrame, base: str, pool: tuple[str, ...], level: float, margin: float
+) -> RunComparison:
+    """The result of `compare DIR --by variant --base BASE`; empty if no cell has two variants."""
+    try:
+        return compare_runs(runs, METRIC, "variant", base, pool=pool, level=level, margin=margin, allow=AS_SELECTED)
+    except InsufficientDataError:
+        return RunComparison((), "variant", METRIC, comparability(runs, "variant", pool).strata, pool, (), runs)
+
+
+def find_base_variant(selection: Selection, base: str) -> str:
+    """The variant named by `base`: its whole name, or its first part (which figures show) if that is unique.
+
+    Args:
+        selection: runs with their set-up.
+        base: the name; empty: the variant with the most runs.
+
+    Raises:
+        UnknownNameError: no variant has that name.
+    """
+    names = selection.runs["variant"].unique().sort().to_list()
+    if base in ("", *names):
+        return base or str(choose_usual_level(selection.runs, "variant"))
+    short = [str(name) for name in names if name.split(", ")[0] == base]
+    if len(short) != 1:
+        raise UnknownNameError("variant", base, names)
+    return short[0]
+
+
+def _add_strata(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Comparisons with their cell, other parts of the load and other differences in `stratum`."""
+    strata = [one.stratum for one in comparisons]
+    names = [name for name in dict.fromkeys(name for one in strata for name in one) if name not in _PLACED]
+    varying = [name for name in names if len({one.get(name) for one in strata}) > 1]
+    for one in comparisons:
+        mine, reference = one.sides or (pl.DataFrame(), pl.DataFrame())
+        place = {name: mine[name][0] if name in mine.columns else None for name in _CELL}
+        load = ", ".join(filter(None, (_load_words(name, one.stratum.get(name)) for name in varying)))
+        words = {"load": load, "differs": _differs(mine, reference), "n_base": reference.height}
+        yield replace(one, stratum={**place, **words})
+
+
+def _load_words(name: str, value: object) -> str:
+    """A part of the load in words; empty if it is not known."""
+    if value is None or value == "":
+        return ""
+    if name in _SAID and isinstance(value, int):
+        return f"{_format_size(value)} {_SAID[name]}"
+    return f"{name.replace('_', ' ')} {format_setup_value(name, value)}"
+
+
+def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
+    found = []
+    for column, words in _SAID.items():
+        a, b = (frame[column].drop_nulls().unique().sort().to_list() for frame in (mine, reference))
+        if a != b and a and b:
+            left, right = (" or ".join(map(_format_size, values)) for values in (a, b))
+            found.append((f"{left} against {right}", words))
+    # A load inserts each record once: its records and operations have the same number.
+    merged = {values: " and ".join(words for other, words in found if other == values) for values, _ in found}
+    return "; ".join(f"{words} {values}" for values, words in merged.items())
+
+
+def _format_size(value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return "as many as time allows" if value >= UNTIL_TIME_IS_UP else f"{value:,}"
+
+
+def _tabulate_ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
+    rows = [
+        {
+            **{name: c.stratum[name] for name in (*_CELL, "load")},
+            "variant": c.label_a,
+            "ratio": c.ratio.estimate,
+            **dict(zip(("low", "high"), c.deciding.ends, strict=True)),
+            "n": c.mean_a.n,
+            "n_base": c.mean_b.n,
+            "verdict": c.verdict,
+            **c.known_p_values(),
+            "runs_missing": c.runs_missing,
+            "order": c.order,
+            "also_differs": c.stratum["differs"],
+        }
+        for c in comparisons
+    ]
+    names = sort_naturally({c.label_a for c in comparisons})
+    frame = pl.DataFrame(rows, schema=_RATIOS)
+    return frame.sort("operation", pl.col("variant").cast(pl.Enum(names)), "workers", "threads")
+
+
+def describe_base(base: str) -> str:
+    """The base in a sentence.
+
+    Example:
+        >>> describe_base("usual set-up"), describe_base("citus, binary")
+        ('the usual set-up', 'citus, binary')
+    """
+    return f"the {base}" if base == format_setup_value("family", "") else base
+
+
+def strip_shared_prefix(name: str, base: str) -> tuple[str, str]:
+    """The names of two variants without the parts that both begin with, such as the system.
+
+    Example:
+        >>> strip_shared_prefix("citus, binary", "citus, usual set-up")
+        ('binary', 'the usual set-up')
+        >>> strip_shared_prefix("postgresql, single", "citus, usual set-up")
+        ('postgresql, single', 'citus, usual set-up')
+    """
+    mine, other = name.split(", "), base.split(", ")
+    while min(len(mine), len(other)) > 1 and mine[0] == other[0]:
+        mine, other = mine[1:], other[1:]
+    return ", ".join(mine), describe_base(", ".join(other))
+
+
+def select_ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
+    """The ratios of one operation with a `name` per row, for a figure."""
+    rows = study.ratios.filter(pl.col("operation") == operation)
+    short = rows["variant"].str.split(", ").list.first()
+    unique = short.n_unique() == rows["variant"].n_unique()
+    size = pl.when(pl.col("workers") == 0).then(pl.lit("one server")).otherwise(pl.format("{} w", "workers"))
+    known = pl.concat_str(size, pl.format("{} t", "threads"), separator=", ", ignore_nulls=True)
+    several = rows.select("workers", "threads").unique().height > 1
+    sizes = pl.format(" ({})", pl.when(known != "").then(known).otherwise(pl.lit("unknown"))) if several else pl.lit("")
+    return rows.with_columns(name=short if unique else rows["variant"]).with_columns(pl.col("name") + sizes)
+
+
+# Sentences of the comparison report: each set-up relative to the base, and caveats.
+
+
+def write_comparison_sentences(study: ComparisonPanels) -> list[str]:
+    """Each variant compared with the base in three to six sentences, the clearest differences first."""
+    total, base = study.ratios.height, _quote_set_up(study.base)
+    if not (total or study.alone):
+        return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
+    if not total:
+        if load := _describe_other_load(study, study.alone):
+            return [
+                f"No variant was measured with the load of {base}: at its size, the closest differ in {join_words(load)} "
+                f"(-p pool={','.join(load)} compares without {'it' if len(load) == 1 else 'them'})."
+            ]
+        return [f"No variant shares an {_describe_common_set_up(study)} with {base}: nothing can be compared."]
+    found = [
+        *_write_decided_comparisons(study),
+        *_write_equivalent_comparisons(study),
+        *_write_inconclusive_comparisons(study),
+    ]
+    return [*found, *_write_unequal_comparisons(study), *_write_compared_set_ups(study, base)]
+
+
+def _quote_set_up(base: str) -> str:
+    """A set-up in a sentence; names of several words are quoted."""
+    named = describe_base(base)
+    return f"“{named}”" if " " in base and named == base else named
+
+
+def _write_unequal_comparisons(study: ComparisonPanels) -> list[str]:
+    """The number of comparisons in which more than the set-up differs."""
+    unequal = study.ratios.filter(pl.col("also_differs") != "").height
+    if not unequal:
+        return []
+    where = "In this comparison" if study.ratios.height == 1 else f"In {unequal} of {study.ratios.height} comparisons"
+    return [f"{where} the runs differ in more than the set-up's name; the table lists the differences."]
+
+
+def _write_compared_set_ups(study: ComparisonPanels, base: str) -> list[str]:
+    """The number of set-ups compared with the base; for a single comparison also both means."""
+    number = study.ratios["variant"].n_unique()
+    if study.ratios.height > 1:
+        were = "was" if number == 1 else "were"
+        total = pluralize(study.ratios.height, "comparison")
+        return [f"{pluralize(number, 'set-up')} {were} compared with {base}, in {total}."]
+    one = study.comparisons[0]
+    means = [
+        f"{format_number(side.estimate)} operations/s for {name} (mean of {pluralize(side.n, 'run')})"
+        for name, side in (
+            (_quote_set_up(strip_shared_prefix(one.label_a, study.base)[0]), one.mean_a),
+            (base, one.mean_b),
+        )
+    ]
+    return [
+        f"The mean throughputs are {join_words(means)}.",
+        f"One set-up was compared with {base}, in one comparison.",
+    ]
+
+
+def order_warnings(study: ComparisonPanels) -> list[str]:
+    """A warning where runs were made one set after the other; nothing where all were made in turns."""
+    apart = study.ratios.filter(pl.col("order").is_in(["after the base", "before the base"]))
+    if apart.is_empty():
+        return []
+    names = [f"“{strip_shared_prefix(name, study.base)[0]}”" for name in sort_naturally(set(apart["variant"]))]
+    orders = {order: pluralize(number, "comparison") for order, number in apart["order"].value_counts().iter_rows()}
+    found = [f"in {number}, {_MADE[order]}" for order, number in sorted(orders.items())]
+    return [
+        f"The runs of both sides were not made in turns everywhere: {join_words(found)} ({join_words(names)}). A drift of the "
+        "machine over time would look like a difference there, and cannot be excluded."
+    ]
+
+
+#: How the runs of a side lie in time -> the same in words.
+_MADE: Final = {
+    "after the base": "all runs were made after those of the base",
+    "before the base": "all runs were made before those of the base",
+}
+
+
+def _write_decided_comparisons(study: ComparisonPanels, most: int = 3) -> list[str]:
+    """The variants with the clearest differences, each with its operations.
+
+    If some variants differ from the base only in their set-up, the others, such as those whose clients connect to
+    another node, are left to the table.
+    """
+    clear = [c for c in study.comparisons if c.differs]
+    by_variant: dict[str, list[Comparison]] = {}
+    for c in sorted(clear, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
+        if not c.stratum["differs"] or all(other.stratum["differs"] for other in clear):
+            by_variant.setdefault(c.label_a, []).append(c)
+    return [write_ratio_sentence(found) for found in list(by_variant.values())[:most]]
+
+
+def write_ratio_sentence(found: Sequence[Comparison], most: int = 3) -> str:
+    """Comparisons of one set-up with one base, in one sentence with a base: "With X, INSERT is 2.0 times as fast as".
+
+    Args:
+        found: comparisons of the same two set-ups; the first gives the base.
+        most: number of comparisons that are told; the others are counted.
+    """
+    first, *others = found
+    name, base = format_as_places(first)
+    loads = {_comparison_sentences_load_words(c) for c in found}
+    common = loads.pop() if len(found) > 1 and len(loads) == 1 else ""
+    places = [str(c.stratum["operation"]) if common else format_operation_at_load(c) for c in found]
+    if not common and len({c.stratum["operation"] for c in found}) == 1:
+        places[1:] = [_comparison_sentences_load_words(c) for c in others]
+    start = f"{places[0]} is {format_ratio(first)} times as fast as {base} ({format_ratio_interval(first)})"
+    more = [
+        f"{place} {format_ratio(c)} times ({format_ratio_interval(c)})"
+        for c, place in zip(others, places[1:], strict=True)
+    ]
+    where = f"{name}, {common}" if common else name
+    return f"{where}, {join_words([start, *more], most=most)}{_describe_other_differences(found)}."
+
+
+def format_as_places(one: Comparison) -> tuple[str, str]:
+    """Both set-ups of a comparison as places of a sentence: `With “text protocol”` and `with “usual set-up”`.
+
+    Set-ups of several systems are places that something runs on.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> format_as_places(compare([20.0, 21, 22], [10.0, 11, 12], label_a="citus, text", label_b="citus, usual set-up"))
+        ('With “text”', 'with the usual set-up')
+    """
+    sides = one.sides or ()
+    systems = {system for side in sides if "system" in side.columns for system in side["system"].unique()}
+    name, base = strip_shared_prefix(one.label_a, one.label_b)
+    named = tuple(one if one.startswith("the ") or one in systems else f"“{one}”" for one in (name, base))
+    return (f"On {named[0]}", f"on {named[1]}") if len(systems) > 1 else (f"With {named[0]}", f"with {named[1]}")
+
+
+def _comparison_sentences_load_words(one: Comparison) -> str:
+    """The size and load of a comparison: `on 4 workers with 32 threads`."""
+    workers, threads = (
+        value if isinstance(value := one.stratum[name], int) else None for name in ("workers", "threads")
+    )
+    size = "" if workers is None else f"on {format_cluster_size(workers)}"
+    load = [pluralize(threads, "thread")] if threads is not None else []
+    load += [str(words)] if (words := one.stratum.get("load")) else []
+    return " ".join(part for part in (size, f"with {join_words(load)}" if load else "") if part)
+
+
+def format_operation_at_load(one: Comparison) -> str:
+    """The operation of a placed comparison with its size and load: `INSERT on 4 workers with 32 threads`."""
+    return " ".join(part for part in (str(one.stratum["operation"]), _comparison_sentences_load_words(one)) if part)
+
+
+def _describe_other_differences(found: Sequence[Comparison]) -> str:
+    """Other differences from the base in these comparisons, such as the node that clients connect to."""
+    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum.get("differs"))
+    return f"; other differences: {'; '.join(differences)}" if differences else ""
+
+
+def _write_equivalent_comparisons(study: ComparisonPanels) -> list[str]:
+    found = [c for c in study.comparisons if c.verdict == "equivalent"]
+    if not found:
+        return []
+    words = []
+    for c in found:
+        name, base = format_as_places(c)
+        words.append(
+            f"{name}, {format_operation_at_load(c)} is as fast as {base}, within {c.margin * 100:g} % ({format_ratio_interval(c)} times)"
+        )
+    return [f"{join_words(words, most=3)}."]
+
+
+def _write_inconclusive_comparisons(study: ComparisonPanels) -> list[str]:
+    """The number of inconclusive comparisons, the range of their ratios, and the reason."""
+    rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
+    if rows.is_empty():
+        return []
+    low, high = rows["ratio"][0], rows["ratio"][-1]
+    span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
+    single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
+    of_them = f" in {single} of them" if rows.height > 1 else ""
+    why = f";{of_them} one side has a single run and so no spread" if single else ""
+    if study.ratios.height == 1:
+        missing = rows["runs_missing"][0]
+        more = f"; about {pluralize(missing, 'more run')} of each would decide" if missing else ""
+        return [f"The only comparison is inconclusive ({span}){why or more}."]
+    are = "is" if rows.height == 1 else "are"
+    return [f"{rows.height} of {study.ratios.height} comparisons {are} inconclusive ({span}){why}."]
+
+
+def write_unmatched_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[str]:
+    """One sentence with the set-ups that could not be compared with the base; none if all could.
+
+    Args:
+        study: the comparison.
+        elsewhere: set-ups that other comparisons of the page contain.
+    """
+    names = [name for name in study.alone if name not in elsewhere]
+    if not names:
+        return []
+    it = "it has" if len(names) == 1 else "they have"
+    load = _describe_other_load(study, names)
+    no_place = f"{it} no {_describe_common_set_up(study)} in common with it"
+    differ = "differs" if len(names) == 1 else "differ"
+    parts = join_words([part.replace("_", " ") for part in load])
+    reason = f"{no_place}, or {differ} there in {parts} or more" if load else no_place
+    alone = f"Not compared with {_quote_set_up(study.base)}, because {reason}: {'; '.join(names)}."
+    return [alone, *_write_unknown_facts(study)]
+
+
+def _describe_other_load(study: ComparisonPanels, names: Collection[str]) -> tuple[str, ...]:
+    """The fewest parts of the load in which set-ups with the base's operation and size differ from it; none without."""
+    columns, runs = ["operation", "workers", "threads"], study.found.runs
+    base = runs.filter(variant=study.base)
+    mine = runs.filter(pl.col("variant").is_in(list(names)))
+    mine = mine.join(base.select(columns).unique(), on=columns, how="semi", nulls_equal=True)
+    if mine.is_empty():
+        return ()
+    strata = [name for name in study.found.strata if name in LOAD and name != "threads"]
+    sides = pl.concat([base.with_columns(_side=pl.lit(0)), mine.with_columns(_side=pl.lit(1))])
+    cells = (cell for _, cell in sides.group_by(columns, maintain_order=True) if cell["_side"].n_unique() > 1)
+    return min((find_closest_difference(cell, "_side", strata) for cell in cells), key=len) if strata else ()
+
+
+def _describe_common_set_up(study: ComparisonPanels) -> str:
+    """What compared runs have in common, without sizes that no run states."""
+    runs = study.found.runs
+    known = [name for name in ("workers", "threads") if runs[name].null_count() < runs.height]
+    return join_words(["operation", *(f"number of {name}" for name in known)])
+
+
+def _write_unknown_facts(study: ComparisonPanels) -> list[str]:
+    """Facts that only some of the set-ups state, which therefore meet no other; with the command that states them."""
+    runs, sentences = study.found.runs, []
+    for name, words in (("workload", "workload"), ("workers", "number of workers"), ("threads", "number of threads")):
+        unsaid = runs.group_by("variant").agg(pl.col(name).is_null().all() & (pl.col("phase") != "load").any())
+        silent = sort_naturally(set(unsaid.filter(pl.col(name))["variant"]))
+        if 0 < len(silent) < unsaid.height:
+            sentences.append(f"The {words} of {join_words(silent)} is not known; {describe_ingest_option([name])}.")
+    return sentences
+
+
+# Comparisons that have no side with the base's set-up and size: within an experiment, and at an equal amount of CPU.
+#
+# A page compares set-ups with one base at one size. Two questions of a study have no answer there: an experiment that
+# varies one thing (a protocol, a setting) asks about its own set-ups, and one server has no number of workers in
+# common
+# with a cluster, although both may use the same amount of CPU.
+
+#: What runs of systems with the same amount of CPU share: their load. Protocol, load generators and limit belong to
+#: the set-up.
+_SAME_LOAD: Final = tuple(name for name in LOAD if name not in ("query_mode", "drivers", "limit"))
+#: vCPUs are products of decimal fractions; this many digits make equal ones equal.
+_CPU_DIGITS: Final = 6
+
+
+@dataclass(frozen=True)
+class OtherPair:
+    """A comparison and what its two sides have in common.
+
+    Attributes:
+        common: what both sides share, in words: the experiment, or the amount of CPU.
+        comparison: the comparison.
+        sizes: the nodes of either side and their quota, where both sides have the same amount of CPU.
+    """
+
+    common: str
+    comparison: Comparison
+    sizes: tuple[str, str] | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both sides."""
+        return self.comparison.label_a, self.comparison.label_b
+
+
+def compare_other_pairs(
+    selection: Selection, dataset: TableSource, base: str, *, level: float = LEVEL, margin: float = MARGIN
+) -> list[OtherPair]:
+    """Compare set-ups of one experiment with one another, and systems whose nodes have the same amount of CPU in all.
+
+    Set-ups of the experiment that the base belongs to are compared with the base elsewhere. The first set-up in the
+    order of the alphabet is the base within an experiment; these are the comparisons of `compare DIR --by variant` with
+    this base. Systems are compared by their most frequent set-up, at equal load.
+
+    Args:
+        selection: runs with their set-up.
+        dataset: gives `settings`, which name the experiments, and `nodes`.
+        base: the variant that the page compares with.
+        level: confidence level.
+        margin: relative difference that counts as none.
+
+    Returns:
+        The comparisons; verdicts are adjusted over all variants that can be compared with the base of an experiment,
+        and over all systems.
+    """
+    runs = selection.runs
+    if "experiment" not in runs.columns:
+        runs = runs.with_columns(experiment=pl.lit(None, pl.String))
+    costs = configuration_costs(runs, convert_to_polars(dataset.table("nodes")))
+    vcpus = costs.select("resource", "nodes", vcpus=pl.col("vcpus").round(_CPU_DIGITS)).unique("resource")
+    runs = runs.join(vcpus, on="resource", how="left", maintain_order="left")
+    return [*_compare_within_experiments(runs, base, level, margin), *_compare_at_equal_cpu(runs, base, level, margin)]
+
+
+def _compare_within_experiments(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
+    others = runs.drop_nulls("experiment").filter(~(pl.col("variant") == base).any().over("experiment"))
+    first = others.group_by("experiment", maintain_order=True).agg(pl.col("variant").unique().sort())
+    pairs = []
+    for experiment, (start, *rest) in first.sort("experiment").iter_rows():
+        if not rest:
+            continue
+        for one in _compare_with_variant(runs, start, None, level, margin):
+            made_by = {name for side in one.sides or () for name in side["experiment"].unique()}
+            if made_by == {experiment}:
+                pairs.append(OtherPair(f"all other settings of {experiment}", one))
+    return pairs
+
+
+def _compare_at_equal_cpu(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
+    systems = runs.drop_nulls("vcpus").filter(pl.col("vcpus") > 0)
+    counts = systems.group_by("system", "variant").len()
+    usual = counts.sort(pl.col("variant") == base, "len", "variant", descending=[True, True, False])
+    usual = usual.unique("system", keep="first", maintain_order=True)
+    systems = systems.filter(pl.col("variant").is_in(usual["variant"].implode()))
+    if systems["variant"].n_unique() < 2 or base not in systems["variant"]:
+        return []
+    held = [name for name in ("vcpus", *_SAME_LOAD) if name in systems.columns]
+    return [_add_cpu_quotas(one) for one in _compare_with_variant(systems, base, held, level, margin)]
+
+
+def _add_cpu_quotas(one: Comparison) -> OtherPair:
+    """A comparison with the amount of CPU that the nodes of both sides may use."""
+    first, second = one.sides or (pl.DataFrame(), pl.DataFrame())
+    return OtherPair(
+        f"{format_number(first['vcpus'][0])} cores in all",
+        one,
+        (_describe_cpu_quota(first), _describe_cpu_quota(second)),
+    )
+
+
+def _describe_cpu_quota(runs: pl.DataFrame) -> str:
+    nodes, cores = int(runs["nodes"][0]), runs["vcpus"][0] / runs["nodes"][0]
+    if nodes == 1:
+        return f"one server that may use {format_number(cores)} cores"
+    workers = runs["workers"][0]
+    coordinator = " and a coordinator" if workers == nodes - 1 else ""
+    what = f"{format_cluster_size(workers)}{coordinator}" if coordinator else pluralize(nodes, "node")
+    return f"{what} that may use {format_number(cores)} cores each"
+
+
+def _compare_with_variant(
+    runs: pl.DataFrame, base: str, within: Sequence[str] | None, level: float, margin: float
+) -> Sequence[Comparison]:
+    """The comparisons with a variant; none if no two meet."""
+    try:
+        found = compare_runs(
+            runs, METRIC, "variant", base, within=within, level=level, margin=margin, allow=AS_SELECTED
+        )
+    except InsufficientDataError:
+        return ()
+    return found.comparisons
+
+
+def pair_sentences(pairs: Sequence[OtherPair]) -> list[str]:
+    """One sentence for each decided comparison, and one for the others."""
+    words = [_write_pair_sentence(one) for one in pairs if one.comparison.verdict != "inconclusive"]
+    undecided = len(pairs) - len(words)
+    if not undecided:
+        return words
+    if len(pairs) == 1:
+        return ["The comparison of another pair of set-ups is inconclusive."]
+    are = "is" if undecided == 1 else "are"
+    return [*words, f"{undecided} of the {len(pairs)} comparisons of other pairs {are} inconclusive."]
+
+
+def _write_pair_sentence(pair: OtherPair) -> str:
+    one = pair.comparison
+    name, base = format_as_places(one)
+    if pair.sizes is not None:
+        name, base = f"{name} ({pair.sizes[0]})", f"{base} ({pair.sizes[1]})"
+    threads = _get_pair_threads(one)
+    load = "" if threads is None else f" with {pluralize(threads, 'thread')}"
+    fast = "as fast" if one.verdict == "equivalent" else f"{format_ratio(one)} times as fast"
+    within = f", within {one.margin * 100:g} %" if one.verdict == "equivalent" else ""
+    same = f", with {pair.common}" if pair.sizes is None else ""
+    operation = f"{_get_pair_operation(one)}{load}"
+    return f"{name}, {operation} is {fast} as {base}{within} ({format_ratio_interval(one)}){same}."
+
+
+def _get_pair_threads(one: Comparison) -> int | None:
+    side = one.sides[0] if one.sides else pl.DataFrame()
+    return side["threads"][0] if "threads" in side.columns else None
+
+
+def _get_pair_operation(one: Comparison) -> str:
+    side = one.sides[0] if one.sides else pl.DataFrame()
+    return str(side["operation"][0]) if "operation" in side.columns else one.holm_family
+
+
+def tabulate_other_pairs(pairs: Sequence[OtherPair]) -> pl.DataFrame:
+    """One row per comparison, with intervals in the cells."""
+    rows = [
+        {
+            "operation": _get_pair_operation(one),
+            "in_common": pair.common + (f" ({' and '.join(pair.sizes)})" if pair.sizes else ""),
+            "set_up": one.label_a,
+            "base": one.label_b,
+            "threads": _get_pair_threads(one),
+            "ratio": format_estimate_with_interval(one.ratio.estimate, *one.deciding.ends),
+            "verdict": one.verdict,
+            "p_adjusted": format_p_value(one.known_p_values()["p_difference_adjusted"]),
+            "runs": f"{one.mean_a.n} and {one.mean_b.n}",
+        }
+        for pair in pairs
+        for one in (pair.comparison,)
+    ]
+    text = dict.fromkeys(("operation", "in_common", "set_up", "base"), pl.String())
+    rest = dict.fromkeys(("ratio", "verdict", "p_adjusted", "runs"), pl.String())
+    return pl.DataFrame(rows, schema={**text, "threads": pl.Int64(), **rest})
+
+
+# Absolute throughput side by side: systems by workload, hardware by size, with and without monitoring, by intensity.
+#
+# Bars show means with their intervals. Ratios and verdicts of set-ups with the same size and load are in
+# :mod:`citus_analysis.report.comparison`.
+
+_SIZE: Final = ("workers", "threads")
+_MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
+#: The columns that make a workload more or less intense.
+_INTENSITY: Final = ("records", "operations")
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Means of throughput for bars: groups of bars along x, one colour each.
+
+    Attributes:
+        means: `panel`, `x`, `group`, workers, threads, n, mean, sd, low, high, level, method; one row a bar. Where
+            a bar is the best of several set-ups, `variant` names it.
+        x: the meaning of `x`, in words.
+        what: the kind of the groups, in words.
+        unequal: in what bars that stand side by side differ besides, in a sentence; empty if in nothing that is known.
+    """
+
+    means: pl.DataFrame
+    x: str
+    what: str
+    unequal: str = ""
+
+    def plot(self, *, most: int = 12) -> list[go.Figure]:
+        """One figure of bars for each panel; none if there is nothing to compare."""
+        parts = list(self.means.group_by("panel", maintain_order=True))[:most]
+        order = list(dict.fromkeys(self.means["group"]))
+        titles = {name: f"{name}: throughput by {self.x}" for (name,), _ in parts if name}
+        titles[""] = f"Throughput by {self.x}" + (" (unequal CPU, see the table)" if self.unequal else "")
+        return [plot_bars(rows, x_title=self.x, title=titles[name], order=order) for (name,), rows in parts]
+
+    def table(self) -> pl.DataFrame:
+        """One row per bar, with the interval in a cell."""
+        if self.means.is_empty():
+            return self.means
+        names = {"panel": "set-up", "x": self.x, "group": self.what, "variant": "set-up"}
+        places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
+        places += ["variant"] if "variant" in self.means.columns else []
+        known = [name for name in ("cpu_per_node",) if name in self.means.columns]
+        sizes = [make_size_expr().alias("size") if name == "workers" else name for name in _SIZE if name != self.x]
+        cells = format_interval_cells(self.means, "mean")
+        shown = self.means.select(*places, *sizes, *known, "n", sd_ops_s="sd", throughput_ops_s=cells)
+        return shown.rename({name: names[name] for name in places} | dict.fromkeys(known, "cores of each node"))
+
+
+def _make_empty_bars(x: str, what: str) -> SideBySide:
+    texts = dict.fromkeys(("panel", "x", "group"), pl.String())
+    numbers = dict.fromkeys(("mean", "sd", "low", "high", "level"), pl.Float64())
+    sizes = dict.fromkeys((*_SIZE, "n"), pl.Int64())
+    return SideBySide(pl.DataFrame(schema=texts | sizes | numbers | {"method": pl.String()}), x, what)
+
+
+def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBySide:
+    """Throughput of each system for each operation, at the size and load at which its mean is largest.
+
+    Systems are often measured at different loads; the table names the load of each bar. The largest of several means is
+    a little too large, so small differences between bars mean nothing.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+
+    Returns:
+        Bars by operation, grouped by system; none for a single system.
+    """
+    runs = selection.runs
+    if runs["system"].n_unique() < 2:
+        return _make_empty_bars("operation", "system")
+    keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
+    means = summarise_runs(
+        runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level, allow=AS_SELECTED
+    )
+    best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
+    bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
+    named = bars.with_columns(panel=pl.lit(""), x="operation", group="system")
+    known = (
+        ["cpu_per_node"] if "cpu_per_node" in bars.columns and bars["cpu_per_node"].null_count() < bars.height else []
+    )
+    shown = named.select("panel", "x", "group", "variant", *_SIZE, *known, *_MEANS)
+    return SideBySide(shown, "operation", "system", _describe_unequal_cpu(shown) if known else "")
+
+
+def _describe_unequal_cpu(bars: pl.DataFrame) -> str:
+    """The CPU that the nodes of systems side by side may use, if it differs; empty if it is equal."""
+    if not (bars.group_by("x").agg(pl.struct("cpu_per_node", "workers").n_unique()).to_series(1) > 1).any():
+        return ""
+    rows = bars.select("group", "cpu_per_node", "workers").unique(maintain_order=True).iter_rows()
+    words = dict.fromkeys(
+        f"{system} {f'{cores} cores for each node' if cores else 'an amount that is not known'}"
+        f" ({format_cluster_size(workers) if workers is not None else 'of unknown size'})"
+        for system, cores, workers in rows
+    )
+    return f"The systems side by side may use unequal amounts of CPU: {join_words([*words])}."
+
+
+def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
+    """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
+
+    A configuration is named by its operation, set-up (`variant`), workers, threads, and other parts of the load that
+    differ; `operations` is null if the run was limited by time.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+        method: of the intervals of means.
+    """
+    runs = selection.runs
+    named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
+    first = ["operation", "variant", *_SIZE]
+    others = [name for name in CONFIGURATION if name in runs.columns and name not in named_elsewhere]
+    rest = [name for name in others if runs[name].n_unique() > 1]
+    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, allow=AS_SELECTED)
+    ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
+    bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
+    return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
+
+
+def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:
+    """Throughput by cluster size on each kind of hardware that the descriptions of the systems state.
+
+    On the hardware with the most runs, only the set-up with the most runs is included, so that a bar's colour means the
+    hardware alone; on other hardware every set-up is included, with its name. Bars share a panel only if they have the
+    same load.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+
+    Returns:
+        Bars by workers, grouped by hardware, one panel per operation and load with several kinds of hardware.
+    """
+    runs = selection.runs.drop_nulls(["operation", "hardware", *_SIZE]).filter(pl.col("workers") > 0)
+    usual = runs["hardware"].mode().sort()
+    if runs["hardware"].n_unique() < 2:
+        return _make_empty_bars("workers", "hardware")
+    main = runs.filter(pl.col("hardware") == usual[0])["variant"].mode().sort()[0]
+    kept = runs.filter((pl.col("hardware") != usual[0]) | (pl.col("variant") == main))
+    names = find_distinct_parts(kept["hardware"].unique().sort().to_list())
+    several = kept.group_by("hardware").agg(pl.col("variant").n_unique()).filter(pl.col("variant") > 1)["hardware"]
+    variant = pl.when(pl.col("hardware").is_in(several.implode())).then(pl.format(", {}", "variant"))
+    kept = kept.with_columns(group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")))
+    load = [name for name in LOAD if name in kept.columns and name != "operation"]
+    means = summarise_runs(kept, METRIC, by=["operation", "workers", *load, "group"], level=level, allow=AS_SELECTED)
+    met = means.filter(pl.col("group").n_unique().over("operation", "workers", *load) > 1)
+    if met.is_empty():
+        return _make_empty_bars("workers", "hardware")
+    loads = build_series_names(met.select(load), ignore=["workload"], always=["threads"])
+    shown = met.with_columns(
+        panel=pl.format("{} with {}", "operation", loads),
+        x=pl.col("workers").map_elements(format_cluster_size, return_dtype=pl.String),
+    )
+    shown = shown.sort("operation", *load, "workers", "group", nulls_last=True)
+    return SideBySide(shown.select("panel", "x", "group", *_SIZE, *_MEANS), "workers", "hardware")
+
+
+def find_distinct_parts(texts: Sequence[str]) -> dict[str, str]:
+    """Texts -> their parts, split at commas and semicolons, without the parts that all texts share.
+
+    Example:
+        >>> find_distinct_parts(["2 cores; each node 10 %", "2 cores; each node 20 %"])
+        {'2 cores; each node 10 %': 'each node 10 %', '2 cores; each node 20 %': 'each node 20 %'}
+    """
+    parts = {one: [part.strip() for part in one.replace(";", ",").split(",")] for one in texts}
+    shared = set.intersection(*(set(found) for found in parts.values())) if parts else set()
+    return {one: ", ".join(part for part in found if part not in shared) or one for one, found in parts.items()}
+
+
+def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: float = MARGIN) -> RunComparison | None:
+    """Throughput without the sampled client compared with that with it; None if no set-up was run both ways.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+        margin: relative difference that counts as none.
+    """
+    runs = selection.runs.drop_nulls("monitored")
+    if runs["monitored"].n_unique() < 2:
+        return None
+    try:
+        found = compare_runs(runs, METRIC, "monitored", base=True, level=level, margin=margin, allow=AS_SELECTED)
+    except InsufficientDataError:
+        return None
+    return found if found.comparisons else None
+
+
+def write_overhead_sentences(found: RunComparison | None) -> list[str]:
+    """The cost of monitoring in words: one sentence per operation and size."""
+    if found is None:
+        return []
+    words = {
+        "equivalent": "is as fast without monitoring as with it, within {margin:g} % ({range} times)",
+        "inconclusive": "is {times} times as fast without monitoring as with it ({range}), which decides nothing",
+    }
+    decided = "is {times} times as fast without monitoring as with it ({range})"
+    return [
+        f"{_place(c)} {words.get(c.verdict, decided)}.".format(
+            times=format_ratio(c), range=format_ratio_interval(c), margin=100 * c.margin
+        )
+        for c in found
+    ]
+
+
+def overhead_table(found: RunComparison | None) -> pl.DataFrame:
+    """Mean, standard deviation, n and interval without and with monitoring; two rows per operation and size."""
+    if found is None:
+        return pl.DataFrame(schema={"measured": pl.String(), "monitored": pl.Boolean(), "n": pl.Int64()})
+    rows = [
+        {
+            "measured": _place(c),
+            "monitored": monitored,
+            "n": len(values),
+            **mean.record("mean_ops_s"),
+            "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "verdict": "" if monitored else c.verdict,
+        }
+        for c in found
+        for monitored, mean, side in zip((False, True), (c.mean_a, c.mean_b), c.sides or (), strict=True)
+        for values in (side[METRIC].to_numpy(),)
+    ]
+    return pl.DataFrame(rows)
+
+
+def _place(c: Comparison) -> str:
+    return format_operation_with_load((c.sides or (pl.DataFrame(),))[0].row(0, named=True))
+
+
+def intensity_table(
+    selection: Selection, dataset: TableSource, *, level: float = LEVEL, skip_first: int = 0
+) -> pl.DataFrame:
+    """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
+
+    The intensity is the number of records and of operations; runs that ended before all operations were done, because
+    their time was up, have none. The servers' times are those of sampled statements of the steady state within the
+    measured windows of the runs, over all places of execution.
+
+    Args:
+        selection: runs with their set-up.
+        dataset: gives `statements` and `operation_latencies`.
+        level: confidence level.
+        skip_first: statements at the beginning of each session that the servers' times leave out.
+
+    Returns:
+        operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
+        client_mean_us; long times in ms. One row per intensity.
+    """
+    done = pl.col("operations_done") + pl.col("failed_operations").fill_null(0)
+    runs = selection.runs.filter((done >= pl.col("operations")).fill_null(value=True))
+    keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
+    runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
+    if runs.is_empty():
+        return pl.DataFrame(schema={"operation": pl.String()})
+    means = summarise_runs(runs, METRIC, by=[*keys, *_INTENSITY], level=level, allow=AS_SELECTED).with_row_index("cell")
+    cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
+    where = cells.select("run_id", "resource", "cell")
+    found = means.join(_measure_server_latency(selection, dataset, where, skip_first), on="cell", how="left")
+    found = found.join(_measure_client_latency(dataset, where), on="cell", how="left").sort(
+        "operation", *keys, *_INTENSITY
+    )
+    series = [load_text(w, t).replace(" and ", ", ") for w, t in found.select(_SIZE).iter_rows()]
+    names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
+    shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
+    times = found.select("server_mean_us", "server_p99_us", "client_mean_us")
+    return convert_long_times_to_ms(
+        shown.with_columns(format_interval_cells(found, "mean").alias("throughput_ops_s"), *times)
+    )
+
+
+def _measure_server_latency(
+    selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int
+) -> pl.DataFrame:
+    empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
+    try:
+        selected = select_statements(selection, dataset, skip_first=skip_first)
+        placed = selected.steady.join(where, on=["run_id", "resource"])
+    except InsufficientDataError:
+        placed = pl.DataFrame()
+    if placed.is_empty():
+        return pl.DataFrame(schema=empty)
+    profile = coarse_profile(placed, by=["cell"], quantities=["T"])
+    return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
+
+
+def _measure_client_latency(dataset: TableSource, where: pl.DataFrame) -> pl.DataFrame:
+    """Mean latency of the main clients over all operations."""
+    latencies = convert_to_polars(dataset.table("operation_latencies"))
+    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
+    weighted = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    placed = main.join(where, on=["run_id", "resource"]).drop_nulls("mean_us")
+    return placed.group_by("cell").agg(weighted.alias("client_mean_us"))
+
+
+# Where the decided differences of a comparison come from, as far as statements of both sides were traced.
+
+_MOST_PARTS: Final = 3
+_UNTRACED: Final = "statements were not traced in two or more runs of each side"
+
+
+def attribute_differences(
+    comparisons: Sequence[Comparison],
+    dataset: TableSource,
+    *,
+    level: float = LEVEL,
+    margin: float = MARGIN,
+) -> tuple[list[tuple[Comparison, Explanation]], list[str]]:
+    """The accounts of the decided comparisons of variants, and sentences on those that have none.
+
+    Args:
+        comparisons: comparisons of the column `variant`.
+        dataset: gives `statements`, `spans` and what was recorded of the nodes.
+        level: confidence level.
+        margin: relative difference that counts as none.
+    """
+    found = []
+    unexplained: dict[str, list[str]] = {}
+    for one in (one for one in comparisons if one.differs):
+        other, base = one.sides or (pl.DataFrame(), pl.DataFrame())
+        try:
+            sides = observe_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
+            found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))
+        except (UsageError, InsufficientDataError) as error:
+            reason = error.problem if isinstance(error, UsageError) else _UNTRACED
+            unexplained.setdefault(reason, []).append(one.label_a)
+    return found, [
+        f"No account of where the difference of {'; '.join(dict.fromkeys(labels))} comes from: {reason}."
+        for reason, labels in unexplained.items()
+    ]
+
+
+def write_attribution_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
+    """The finding and its parts, and the functions in perf's samples, a paragraph for each comparison."""
+    decided = ((c, one, stack_sentences(one.stacks) if one.stacks else []) for c, one in accounts if one.decided)
+    return [" ".join([_describe_difference(c, one), *one.sentences[1:2], *stacks]) for c, one, stacks in decided]
+
+
+def _describe_difference(comparison: Comparison, found: Explanation) -> str:
+    """The difference of the mean times; the ratio is the comparison's, which the page states elsewhere."""
+    finding = found.sentences[0]
+    _, known, difference = finding.partition(f" {found.base}: ")
+    change, measured, rest = difference.partition(" (")
+    if not (known and measured):
+        return finding
+    name, base = format_as_places(comparison)
+    return f"{name}, {format_operation_at_load(comparison)} takes {change} than {base} ({rest}"
+
+
+def find_attribution_with_stacks(accounts: Sequence[tuple[Comparison, Explanation]]) -> Explanation | None:
+    """The account of the largest difference of which perf sampled both sides; None if there is none."""
+    found = [one for _, one in accounts if one.stacks is not None and one.stacks.tree.height]
+    return max(found, key=lambda one: abs(one.difference_us), default=None)
+
+
+def tabulate_attributions(accounts: Sequence[tuple[Comparison, Explanation]]) -> pl.DataFrame:
+    """The largest parts of each difference: `set-up`, `operation`, `part`, and `difference_ms` with its interval."""
+    rows = [
+        (one.label_a, str(one.stratum.get("operation", "")), part, format_estimate_with_interval(size, low, high), sure)
+        for one, found in accounts
+        for part, size, low, high, _, sure in tabulate_causes(found).head(_MOST_PARTS).iter_rows()
+    ]
+    names = dict.fromkeys(("set-up", "operation", "part", "difference_ms"), pl.String()) | {"sure": pl.Boolean()}
+    return pl.DataFrame(rows, schema=names, orient="row")

@@ -1,1 +1,0 @@
-"""Execution of notebooks by papermill in a helper process."""

@@ -1,1 +1,0 @@
-"""Wording of reports over several datasets."""

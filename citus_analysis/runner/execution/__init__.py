@@ -1,1 +1,0 @@
-"""Execution of runs: preparation, measurement, collection of files, judgement."""

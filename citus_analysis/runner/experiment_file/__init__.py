@@ -1,1 +1,0 @@
-"""The parts of an experiment file, by subject: the meaning and the permitted values of each field."""

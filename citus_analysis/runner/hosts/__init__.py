@@ -1,1 +1,0 @@
-"""Programs on this machine and, by ssh, on others."""

@@ -1,1 +1,0 @@
-"""Recordings during the load: samplers, perf and server statistics, on this machine or by ssh."""

@@ -1,1 +1,0 @@
-"""From an experiment file to the ordered list of runs."""

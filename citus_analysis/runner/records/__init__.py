@@ -1,1 +1,0 @@
-"""Files that the runner writes: artefacts, descriptions, outcomes, results."""

@@ -1,1 +1,0 @@
-"""Changes that the runner makes to servers, and their restoration: shards, settings, tables."""

@@ -1,1 +1,0 @@
-"""Operational laws and queueing networks."""

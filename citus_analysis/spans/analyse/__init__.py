@@ -1,1 +1,0 @@
-"""Analyses of traces: profiles, composition of response times, tails."""

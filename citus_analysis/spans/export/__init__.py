@@ -1,1 +1,0 @@
-"""Traces for other tools: Perfetto and OpenTelemetry."""

@@ -1,1 +1,0 @@
-"""Which child statement ran which task of which parent, and how the clocks differ."""

@@ -1,1 +1,0 @@
-"""Statements, span trees and their identifiers."""

@@ -1,1 +1,0 @@
-"""From log records to executions of statements, session by session."""

@@ -1,1 +1,0 @@
-"""Comparisons of runs: verdicts, families of verdicts, tables."""

@@ -1,1 +1,0 @@
-"""Estimates with intervals: means, medians, ratios, percentiles."""

@@ -1,0 +1,786 @@
+"""Comparisons over a table of runs: the pairs that are compared, and other differences between them.
+
+`compare`, `scale` and the reports all use this module, so that the same runs give the same numbers, p-values and words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.displays import Shown
+from citus_analysis.core.frames import Frame, TableSource, return_callers_frame_kind
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs import comparability
+from citus_analysis.runs.selection import find_closest_difference, find_differing_columns, find_pooled_columns
+from citus_analysis.runs.set_ups import (
+    LOAD,
+    USUAL_SET_UP,
+    VARIANT,
+    describe_operations,
+    format_setup_value,
+    format_stratum,
+    refuse_unknown,
+)
+from citus_analysis.stats._validate import list_unique_warnings
+from citus_analysis.stats.drift import BlockLayout, build_block_layout, detect_drift
+from citus_analysis.stats.independence import FEWEST_TO_CHECK, Independence, check_independence
+from citus_analysis.stats.intervals import Design
+from citus_analysis.stats.results import Interval
+from citus_analysis.stats.run_means import (
+    check_columns,
+    filter_runs_by_values,
+    get_metric_values,
+    get_start_times_ms,
+    iterate_strata,
+    read_runs_with_metric,
+    select_measured_runs,
+)
+from citus_analysis.stats.verdicts import MADE_APART, PLANNED, Comparison, Order, cliffs_delta, compare, compare_many
+from citus_analysis.texts.numbers import format_number
+from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.words import choose_noun_form, pluralize
+from citus_analysis.units import label
+
+# The comparisons that a table of runs allows: each level of a column against a base, in every stratum.
+#
+# Runs are compared block by block if their iterations are blocks (:mod:`citus_analysis.stats.drift`), by a
+# mixed
+# model if iterations are shared and differ (:mod:`citus_analysis.stats.mixed_model`), otherwise as independent
+# sets.
+# Evidence against these designs in the order of the runs becomes a warning of the comparison.
+
+#: Cliff's delta of start times from which on one side was mostly made after the other.
+_MOSTLY: Final = 0.6
+_IN_TURNS: Final[tuple[Order, ...]] = ("in turns", "mostly after", "mostly before")
+
+
+@dataclass(frozen=True)
+class ComparisonQuestion:
+    """A question about a table of runs: the compared metric and column, and their conditions.
+
+    Attributes:
+        metric: measured metric.
+        by: compared column.
+        base: level that the others are compared with; None: the first of each stratum.
+        strata: columns that are held equal.
+        pool: columns that need not be equal; differences in them are stated.
+        margin: relative difference that counts as none.
+        level: confidence level.
+        higher_is_better: true for a throughput, false for a latency; None: the metric's name decides.
+        experiments_apart: whether runs of several experiments are not pooled, even if nothing else tells them apart.
+    """
+
+    metric: str
+    by: str
+    base: object
+    strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    margin: float = MARGIN
+    level: float = LEVEL
+    higher_is_better: bool | None = None
+    experiments_apart: bool = False
+
+    def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
+        """Compare each level of the stratum with its base; no comparison if the base is absent."""
+        levels = part[self.by].unique().sort().to_list()
+        base = next(iter(levels), None) if self.base is None else self.base
+        if base not in levels:
+            return
+        reference = _select_level(part, self.by, base)
+        for name in levels:
+            if name == base:
+                continue
+            tested = _select_level(part, self.by, name)
+            labels = format_setup_value(self.by, name), format_setup_value(self.by, base)
+            for place, mine, theirs, note in self._of_experiments(tested, reference, labels[1]):
+                found = self._compared(mine, theirs, *labels)
+                yield replace(
+                    found,
+                    stratum={**stratum, **place},
+                    holm_family=describe_operations(pl.concat([mine, theirs])),
+                    warnings=list_unique_warnings((*found.warnings, *note)),
+                )
+
+    def _of_experiments(
+        self, tested: pl.DataFrame, reference: pl.DataFrame, base: str
+    ) -> Iterator[tuple[dict[str, object], pl.DataFrame, pl.DataFrame, list[str]]]:
+        """Both sides with the runs of one experiment each, where they have it; a note on runs of the base left out.
+
+        Each experiment of the tested side is compared with one of the base: the same experiment if possible, otherwise
+        one whose runs were made in the same blocks, at the same time, or most often.
+        """
+        if not self.experiments_apart or "experiment" not in tested.columns:
+            yield {}, tested, reference, []
+            return
+        mine, theirs = (list(side.group_by("experiment", maintain_order=True)) for side in (tested, reference))
+        for (name,), runs in mine:
+            near = [
+                (name is not None and other == name, *_measure_nearness(runs, one, self.metric))
+                for (other,), one in theirs
+            ]
+            chosen = theirs[near.index(max(near))][1]
+            left = reference.height - chosen.height
+            words = f"{pluralize(left, 'run')} of other experiments with the set-up of {base}"
+            note = [f"{words} {'does' if left == 1 else 'do'} not enter (pool experiment to pool them)"] if left else []
+            yield {"experiment": name} if len(mine) > 1 else {}, runs, chosen, note
+
+    def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
+        """One level against the base, by the design that the runs' iterations and times allow."""
+        layout = build_block_layout(tested, reference, self.metric)
+        if layout.rows is not None:
+            tested, reference = (side[rows] for side, rows in zip((tested, reference), layout.rows, strict=True))
+        comparison = compare(
+            layout.a,
+            layout.b,
+            self.margin,
+            level=self.level,
+            higher_is_better=self.higher_is_better,
+            label_a=name,
+            label_b=base,
+            metric=self.metric,
+            blocked=layout.paired,
+            iterations=layout.iterations,
+            effective=(
+                _check_metric_independence(tested, self.metric).effective,
+                _check_metric_independence(reference, self.metric).effective,
+            ),
+        )
+        reason = "; ".join(list_unique_warnings(filter(None, (layout.reason, comparison.design_reason))))
+        notes = self._design_notes({name: tested, base: reference})
+        notes += self._layout_notes(layout, comparison.design, {name: tested, base: reference})
+        return replace(
+            comparison,
+            design_reason=reason,
+            order=_order(tested, reference),
+            warnings=list_unique_warnings((*comparison.warnings, *notes)),
+            sides=(tested, reference),
+        )
+
+    def _layout_notes(self, layout: BlockLayout, design: Design, sides: Mapping[str, pl.DataFrame]) -> list[str]:
+        """Warnings that the order of the runs contradicts the design."""
+        if layout.paired:
+            # A drift from block to block affects both sets; only a drift of their ratio matters.
+            (name, tested), (base, _) = sides.items()
+            ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, layout.a / layout.b))
+            notes = [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
+            return [*([layout.warning] if layout.warning else []), *notes]
+        notes = [layout.warning] if layout.warning and design == "unpaired" else []
+        return notes + [f"{name}: {words}" for name, runs in sides.items() for words in _order_notes(runs, self.metric)]
+
+    def _design_notes(self, sides: Mapping[str, pl.DataFrame]) -> list[str]:
+        tested, reference = sides.values()
+        notes = [f"differs in {words}" for words in find_differing_columns(tested, reference, self.pool)]
+        for name, runs in sides.items():
+            notes += [
+                f"{name} pools several values of {words}"
+                for words in find_pooled_columns(runs, {self.by, *self.strata})
+            ]
+        if _order(tested, reference) in ("after the base", "before the base"):
+            notes.append(MADE_APART)
+        return notes
+
+
+def _order(tested: pl.DataFrame, reference: pl.DataFrame) -> Order:
+    """How the runs of one side lie in time to those of the base."""
+    times = get_start_times_ms(tested), get_start_times_ms(reference)
+    if times[0] is None or times[1] is None or not (times[0].size and times[1].size):
+        return "unknown"
+    later = cliffs_delta(times[0], times[1])
+    if abs(later) == 1:
+        return "after the base" if later > 0 else "before the base"
+    if abs(later) > _MOSTLY:
+        return "mostly after" if later > 0 else "mostly before"
+    return "in turns"
+
+
+def of_one_experiment(runs: pl.DataFrame, strata: Sequence[str], by: str) -> tuple[pl.DataFrame, list[str]]:
+    """Runs along an axis, those of each point made by one experiment, and a note on the others.
+
+    Of several experiments that measured the same configuration, the one with the most points of the axis is kept, then
+    the one with the most runs.
+
+    Example:
+        >>> rows = {"threads": [8, 8, 8, 64], "experiment": [*"abbb"], "throughput_ops_s": [1.0, 2.0, 3.0, 4.0]}
+        >>> kept, notes = of_one_experiment(pl.DataFrame(rows), (), "threads")
+        >>> kept["throughput_ops_s"].to_list(), notes
+        ([2.0, 3.0, 4.0], ['1 run of other experiments at the same points left out (pool experiment to pool them)'])
+    """
+    if "experiment" not in runs.columns:
+        return runs, []
+    made = [*strata, "experiment"]
+    ranked = runs.with_columns(_points=pl.col(by).n_unique().over(made), _runs=pl.len().over(made))
+    ranked = ranked.sort("_points", "_runs", "experiment", descending=[True, True, False], maintain_order=True)
+    point = [*strata, by]
+    best = ranked.unique(point, keep="first", maintain_order=True).select(*point, "experiment")
+    kept = runs.join(best, on=[*point, "experiment"], how="semi", nulls_equal=True, maintain_order="left")
+    left = pluralize(runs.height - kept.height, "run")
+    note = f"{left} of other experiments at the same points left out (pool experiment to pool them)"
+    return kept, [note] if kept.height < runs.height else []
+
+
+def _measure_nearness(tested: pl.DataFrame, reference: pl.DataFrame, metric: str) -> tuple[bool, bool, int]:
+    """Whether two sets were made in the same blocks, or at the same time, and the size of the second."""
+    return (
+        build_block_layout(tested, reference, metric).paired,
+        _order(tested, reference) in _IN_TURNS,
+        reference.height,
+    )
+
+
+def compare_levels(runs: pl.DataFrame, question: ComparisonQuestion) -> tuple[Comparison, ...]:
+    """All comparisons of runs for a question, adjusted family by family.
+
+    Args:
+        runs: described runs, all of which have the metric and a level.
+        question: the question.
+    """
+    return compare_many(list(iterate_unadjusted_comparisons(runs, question)), level=question.level)
+
+
+def iterate_unadjusted_comparisons(runs: pl.DataFrame, question: ComparisonQuestion) -> Iterator[Comparison]:
+    """All comparisons of runs for a question, not adjusted."""
+    for stratum, part in iterate_strata(runs, question.strata):
+        yield from question.compare(part, stratum)
+
+
+def _select_level(part: pl.DataFrame, by: str, level: object) -> pl.DataFrame:
+    return part.filter(pl.col(by).eq_missing(pl.lit(level, part.schema[by])))
+
+
+def _check_metric_independence(runs: pl.DataFrame, metric: str) -> Independence:
+    times = get_start_times_ms(runs)
+    return check_independence(get_metric_values(runs, metric), times, ordered=times is not None)
+
+
+def _order_notes(runs: pl.DataFrame, metric: str) -> list[str]:
+    """Warnings that runs are not independent draws of one distribution."""
+    checked, times = _check_metric_independence(runs, metric), get_start_times_ms(runs)
+    notes = [*checked.warnings] if checked.checked else []
+    if times is None:
+        return notes
+    drift = detect_drift(get_metric_values(runs, metric), times)
+    return [*notes, *(drift.warnings if drift.detected else ())]
+
+
+#: Columns that are axes of curves.
+_AXES: Final = frozenset({*LOAD, "workers"}) - {*VARIANT}
+#: Column with the place of a run in the table of all that are compared.
+_PLACE: Final = "_place"
+
+
+@dataclass(frozen=True, repr=False)
+class RunComparison(Shown):
+    """The comparisons that a table of runs allows.
+
+    In tables and JSON, each column of the set-up that is held equal keeps its name and value; a result whose name is
+    taken by one of them is called `comparison_NAME`.
+
+    Attributes:
+        comparisons: one per stratum and non-base level.
+        by: compared column.
+        metric: compared metric.
+        strata: columns that are equal within each comparison.
+        pool: columns that need not be equal, as given by the caller.
+        warnings: caveats about the whole table: runs left out, columns that differ along with `by`.
+        runs: the compared runs, with their set-up.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    by: str
+    metric: str
+    strata: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def summary_lines(self) -> list[str]:
+        """The number of comparisons by verdict, and the decided ones."""
+        counts = Counter(one.verdict for one in self.comparisons)
+        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
+        first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
+        decided = [one for one in self.comparisons if one.verdict != "inconclusive"]
+        return [
+            first,
+            *(f"  {line}" for one in decided for line in one.summary_lines()[: 2 if one.stratum else 1]),
+            *(f"  note: {note}" for note in self.warnings),
+        ]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """Both sides, ratio, p-values and verdict of each comparison."""
+        ratio = ("ratio", "ratio_low", "ratio_high", "p_difference", "p_difference_adjusted", "verdict")
+        if not self.comparisons:
+            return None
+        table = self.to_polars()
+        return table.select(*self.strata, *(_choose_free_column_name(name, self.strata) for name in ("a", "b", *ratio)))
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per comparison: stratum, both sides, ratio with interval, tests, verdict, warnings."""
+        rows = [{**_record(c, self.strata), "warnings": "; ".join(c.warnings)} for c in self.comparisons]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "metric": self.metric,
+            "by": self.by,
+            "strata": list(self.strata),
+            "pool": list(self.pool),
+            "comparisons": [{**_record(c, self.strata), "warnings": list(c.warnings)} for c in self.comparisons],
+            "warnings": list(self.warnings),
+        }
+
+
+@return_callers_frame_kind
+def compare_runs(
+    source: TableSource | Frame,
+    metric: str = METRIC,
+    by: str = "system",
+    base: object = None,
+    *,
+    within: Sequence[str] | None = None,
+    pool: Sequence[str] = (),
+    only: Mapping[str, object] | None = None,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    allow: str | Collection[str] = (),
+    higher_is_better: bool | None = None,
+) -> RunComparison:
+    """Compare the levels of one column of a table of runs, like with like.
+
+    Runs are compared only if the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase, workload,
+    threads, records, settings ... A column of the system in which the levels have no common value (the family, if
+    systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of one
+    operation and base, shown or not, are a family and adjusted by Holm's procedure; by whatever column set-ups are
+    told apart, it is that of their variants, so that the same runs have the same verdict. Runs of several experiments
+    are not pooled.
+
+    Args:
+        source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
+        metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
+        by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
+        base: level that the others are compared with; by default the set-up with the most runs, if whole set-ups are
+            compared (`variant`, `set_up`), otherwise the first level of each stratum.
+        within: columns to hold equal, instead of the whole configuration.
+        pool: columns of the configuration that need not be equal; `experiment` to pool runs that experiments made at
+            the same configuration.
+        only: column -> value; selects comparisons (or runs, for a column that is not held equal).
+        margin: relative difference that counts as none.
+        level: confidence level.
+        allow: `degraded` to compare degraded runs as well; a warning gives their number.
+        higher_is_better: by default derived from the metric's name: lower times and numbers of failures are better.
+
+    Raises:
+        UnknownNameError: no such column, metric or base level.
+        UsageError: another status cannot be allowed.
+        InsufficientDataError: no run is left, or no two levels have runs that agree in all columns to hold equal.
+
+    Example:
+        >>> runs = pl.DataFrame({"system": ["x"] * 3 + ["y"] * 3, "throughput_ops_s": [10.0, 11, 12, 20, 21, 22]})
+        >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
+        [('y', 'faster')]
+    """
+    question = ComparisonQuestion(metric, by, base, (), tuple(pool), margin, level, higher_is_better)
+    asked = ask(read_runs_with_metric(source, metric), question, within, only, allow)
+    runs, question = asked.runs, asked.question
+    usual = base is None and by in _NAMES_OF_SET_UPS
+    alone, unmet = _compare_with_usual_base(runs, question) if usual else ([], [])
+    alone = alone or list(iterate_unadjusted_comparisons(runs, question))
+    found = _adjust_comparisons(alone, runs, question) if within is None else compare_many(alone, level=level)
+    nothing = () if found else (_explain_no_comparison(runs, question),)
+    also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
+    kept = tuple(one for one in found if is_shown(one, asked.shown))
+    warnings = list_unique_warnings((*asked.notes, *nothing, *also, *unmet, *_write_few_runs_note(kept)))
+    named = ("experiment",) if any("experiment" in one.stratum for one in kept) else ()
+    strata = tuple(dict.fromkeys((*question.strata, *named)))
+    return RunComparison(kept, by, metric, strata, tuple(pool), warnings, runs)
+
+
+#: Columns that name whole set-ups; the one with the most runs is the base, whatever the order of their names.
+_NAMES_OF_SET_UPS: Final = ("variant", "set_up", "family")
+#: Columns by which set-ups are told apart, so that a comparison by one of them is also one of variants.
+_TELL_SET_UPS: Final = frozenset({*VARIANT, "variant", "set_up", "resource"})
+
+
+def choose_usual_level(runs: pl.DataFrame, by: str) -> object:
+    """The level of a column that has the most runs; of several the usual set-up, or the first in order.
+
+    Example:
+        >>> choose_usual_level(pl.DataFrame({"variant": ["b", "a", "b"]}), "variant")
+        'b'
+    """
+    counts = runs.drop_nulls(by).group_by(by).len()
+    unusual = ~pl.col(by).cast(pl.String).str.contains(f"^$|{USUAL_SET_UP}")
+    return counts.sort(-pl.col("len").cast(pl.Int64), unusual, by)[by][0]
+
+
+def _compare_with_usual_base(runs: pl.DataFrame, question: ComparisonQuestion) -> tuple[list[Comparison], list[str]]:
+    """All comparisons with the usual level, and a note on the places that lack it."""
+    base = choose_usual_level(runs, question.by)
+    found = list(iterate_unadjusted_comparisons(runs, replace(question, base=base)))
+    lacking = [
+        part
+        for _, part in iterate_strata(runs, question.strata)
+        if base not in part[question.by] and part[question.by].n_unique() > 1
+    ]
+    name = format_setup_value(question.by, base)
+    notes = [f"{pluralize(len(lacking), 'configuration')} without the base {name} left out: name another base for them"]
+    return found, notes if lacking else []
+
+
+def _adjust_comparisons(
+    found: Sequence[Comparison], runs: pl.DataFrame, question: ComparisonQuestion
+) -> tuple[Comparison, ...]:
+    """Comparisons with adjusted verdicts, which are those of the same runs however their set-ups are named.
+
+    A comparison by a column that tells set-ups apart is also one of variants. The family is then all comparisons of
+    variants with the base's, whichever of them were asked for.
+    """
+    if question.by not in _TELL_SET_UPS or question.pool or "variant" not in runs.columns:
+        return compare_many(found, level=question.level)
+    keyed = [(one, _list_variant_names(one)[1]) for one in found]
+    seen = {_list_run_rows(one) for one in found}
+    others: list[tuple[Comparison, tuple[str, ...]]] = []
+    if question.by != "variant":
+        held = replace(question, by="variant", strata=comparability(runs, "variant").strata)
+        for base in dict.fromkeys(name for _, names in keyed for name in names):
+            asked = (
+                one
+                for one in iterate_unadjusted_comparisons(runs, replace(held, base=base))
+                if _list_run_rows(one) not in seen
+            )
+            others += [(one, (base,)) for one in asked]
+    families = [replace(one, holm_family=f"{one.holm_family}\0{names}") for one, names in (*keyed, *others)]
+    adjusted = compare_many(families, level=question.level)[: len(keyed)]
+    return tuple(replace(one, holm_family=asked.holm_family) for one, (asked, _) in zip(adjusted, keyed, strict=True))
+
+
+def _list_variant_names(one: Comparison) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the variants on either side."""
+    first, second = one.sides or (pl.DataFrame(), pl.DataFrame())
+    return tuple(first["variant"].unique().sort()), tuple(second["variant"].unique().sort())
+
+
+def _list_run_rows(one: Comparison) -> tuple[frozenset[int], frozenset[int]]:
+    """The runs of either side, by their place in the table of all."""
+    first, second = one.sides or (pl.DataFrame(), pl.DataFrame())
+    return frozenset(first[_PLACE]), frozenset(second[_PLACE])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with the runs that it is about.
+
+    Attributes:
+        runs: the runs to compare.
+        question: the question with its base as a value of the column, and with the columns that are held equal.
+        along: columns of the system that change along with the compared one.
+        shown: column that is held equal -> value that selects comparisons.
+        notes: notes on runs that were left out.
+    """
+
+    runs: pl.DataFrame
+    question: ComparisonQuestion
+    along: tuple[str, ...]
+    shown: Mapping[str, object]
+    notes: tuple[str, ...]
+
+
+def ask(
+    frame: pl.DataFrame,
+    question: ComparisonQuestion,
+    within: Sequence[str] | None = None,
+    only: Mapping[str, object] | None = None,
+    allow: str | Collection[str] = (),
+) -> Asked:
+    """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
+
+    Args:
+        frame: described runs with the metric.
+        question: the question without its strata; its base is a value as displayed.
+        within: columns to hold equal, instead of the whole configuration.
+        only: column -> value.
+        allow: `degraded` to compare degraded runs as well; a warning gives their number.
+
+    Raises:
+        UnknownNameError: no such column or base level.
+        InsufficientDataError: no run is left, or none has a value of the compared column.
+    """
+    metric, by = question.metric, question.by
+    check_columns(frame, (by, *(within or ()), *question.pool))
+    usable, notes = select_measured_runs(frame, metric, allow, only)
+    refuse_unknown(usable, by, "by")
+    runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, allow)
+    if unknown := usable[by].null_count():
+        notes = (*notes, f"{pluralize(unknown, 'run')} left out: no {by}")
+    held = comparability(runs, by, question.pool)
+    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
+    shown, chosen = split_selection(only, strata)
+    runs = filter_runs_by_values(runs, chosen)
+    base_level = _find_base_level(runs[by].unique().sort(), question.base, by)
+    runs, unusable = _select_positive_groups(runs, metric, (*strata, by))
+    apart = by != "experiment" and "experiment" not in question.pool
+    if apart and by in _AXES:
+        runs, left_out = of_one_experiment(runs, strata, by)
+        unusable = [*unusable, *left_out]
+    asked = replace(question, base=base_level, strata=strata, experiments_apart=apart)
+    return Asked(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
+
+
+def split_selection(
+    only: Mapping[str, object] | None, strata: Sequence[str]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """The part of `only` that selects comparisons, and the part that selects runs before they are compared.
+
+    Columns that are held equal only select the comparisons to show, so that a family of comparisons, and with it each
+    p-value, does not depend on the selection.
+    """
+    asked = dict(only or {})
+    shown = {name: value for name, value in asked.items() if name in strata}
+    return shown, {name: value for name, value in asked.items() if name not in strata}
+
+
+def is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
+    """Whether the stratum of a comparison has these values, as they are or as displayed."""
+    return all(
+        str(value) in (format_setup_value(name, comparison.stratum[name]), str(comparison.stratum[name]))
+        for name, value in shown.items()
+    )
+
+
+def _select_positive_groups(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Runs of the groups with a positive mean, which a ratio needs, and a note on the others."""
+    positive = pl.col(metric).mean().over(groups) > 0
+    dropped = runs.filter(~positive).select(groups).unique().height
+    note = f"{dropped} group{'s' if dropped > 1 else ''} left out: a mean {metric} that is not positive has no ratio"
+    return runs.filter(positive), [note] if dropped else []
+
+
+def _find_base_level(levels: pl.Series, base: object, by: str) -> object:
+    if base is None:
+        return None
+    named = {format_setup_value(by, value): value for value in levels.to_list()}
+    if format_setup_value(by, base) not in named:
+        raise UnknownNameError(by, str(base), named)
+    return named[format_setup_value(by, base)]
+
+
+def _explain_no_comparison(runs: pl.DataFrame, question: ComparisonQuestion) -> str:
+    """The reason why nothing can be compared; an error with the way out if other columns could be pooled."""
+    by, strata = question.by, question.strata
+    if runs[by].n_unique() < 2:
+        return f"nothing to compare: {by} has one level"
+    closest = find_closest_difference(runs, by, strata)
+    if not closest:
+        return f"nothing to compare: no run at {by} {question.base} agrees with any other in {', '.join(strata)}"
+    raise InsufficientDataError(
+        f"nothing to compare: no two levels of {by} have runs with equal {', '.join(strata)}; "
+        f"the closest differ in {', '.join(closest)}",
+        way_out=f"pool these to compare them all the same (--pool {','.join(closest)}; pool={list(closest)} in Python)",
+    )
+
+
+def _write_few_runs_note(comparisons: Sequence[Comparison]) -> list[str]:
+    """One note for the whole table on problems that few runs cannot exclude."""
+    sizes = [side.n for one in comparisons for side in (one.mean_a, one.mean_b) if one.ratio.exists]
+    if not sizes or min(sizes) >= FEWEST_TO_CHECK:
+        return []
+    return [
+        f"sets of fewer than {FEWEST_TO_CHECK} runs cannot show two modes, or that successive runs depend on each "
+        "other: neither is excluded"
+    ]
+
+
+#: Columns of a comparison that have the names of its attributes.
+_NAMED: Final = (
+    *("p_difference", "p_difference_adjusted", "p_equivalence", "p_equivalence_adjusted"),
+    *("holm_family", "family_size"),
+    *("p_welch", "p_mann_whitney", "cliffs_delta", "shift", "runs_missing", "planned_level", "margin"),
+)
+
+
+def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
+    named = {name: getattr(comparison, name) for name in _NAMED}
+    found = {
+        "a": comparison.label_a,
+        "b": comparison.label_b,
+        "metric": comparison.metric,
+        "n_a": comparison.mean_a.n,
+        "n_b": comparison.mean_b.n,
+        "mean_a": comparison.mean_a.estimate,
+        "mean_b": comparison.mean_b.estimate,
+        **comparison.ratio.record("ratio"),
+        "verdict": comparison.verdict,
+        **dict(zip(("deciding_low", "deciding_high"), comparison.deciding.ends, strict=True)),
+        "deciding_level": comparison.deciding.level,
+        **{name: _convert_table_value(value) for name, value in named.items()},
+        "level": comparison.ratio.level,
+        "method": comparison.ratio.method,
+        "design": comparison.design,
+        "design_reason": comparison.design_reason,
+        "order": comparison.order,
+    }
+    place = {column: comparison.stratum.get(column) for column in strata}
+    return place | {_choose_free_column_name(name, strata): value for name, value in found.items()}
+
+
+def _choose_free_column_name(name: str, strata: Sequence[str]) -> str:
+    """The column of a result, which does not overwrite a column of the set-up."""
+    return f"comparison_{name}" if name in strata else name
+
+
+def _convert_table_value(value: object) -> object:
+    """A value for a table: null instead of nan, and the estimate of an interval."""
+    if isinstance(value, Interval):
+        return value.estimate
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+# Comparisons as a text table in the style of benchstat.
+
+#: Explanation of adjusted p-values and intervals, for a legend.
+ADJUSTED: Final = (
+    "verdicts use p adjusted by Holm over all comparisons of one operation with one base; intervals of their "
+    "ratios are simultaneous (Bonferroni), or of the step of Holm's procedure that decided"
+)
+_HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
+
+
+def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
+    """A table per stratum: mean with its interval, change against the base, p-value and verdict.
+
+    `~` means that no difference was detected, `-` that there is no interval. Warnings follow as numbered notes.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> text = format_comparison([compare([20.0, 21, 22], [10.0, 11, 12], label_a="y", label_b="x")])
+        >>> for line in text.splitlines()[:3]:
+        ...     print(line)
+                  n  mean  interval        vs base                    p      p adjusted  verdict
+        x (base)  3  11    [8.776, 13.79]
+        y         3  21    [18.66, 23.64]  +91 % [+58 %, +130 %] [1]  0.002  0.002       faster
+    """
+    whole = comparisons.warnings if isinstance(comparisons, RunComparison) else ()
+    items = list(comparisons)
+    notes = list_unique_warnings(note for item in items for note in item.warnings)
+    numbers = {note: number for number, note in enumerate(notes, 1)}
+    blocks = []
+    for key, group in groupby(items, key=lambda item: (item.metric, item.stratum)):
+        blocks.append("\n".join([*_format_title(*key), *_format_comparison_table(list(group), numbers)]))
+    remarks = [f"[{number}] {note}" for note, number in numbers.items()] + [f"note: {note}" for note in whole]
+    return "\n\n".join([*blocks, "\n".join([*remarks, *_write_legend(items)])]).strip("\n")
+
+
+def _write_legend(items: list[Comparison]) -> list[str]:
+    if not items:
+        return []
+    mean, ratio = items[0].mean_a, items[0].ratio
+    level = f"{ratio.level * 100:g} %"
+    method = ", or ".join(
+        list_unique_warnings(
+            item.ratio.method.partition(", simultaneous")[0].partition(", Holm's")[0] for item in items
+        )
+    )
+    equivalent = next((item.deciding for item in items if item.verdict == "equivalent"), None)
+    tost = f"; of equivalent ones {equivalent.level * 100:g} %, two one-sided tests" if equivalent else ""
+    planned = f"; more runs: {_describe_planned_runs(items)}" if any(item.runs_missing for item in items) else ""
+    adjusted = f"; {ADJUSTED}" if any(item.family_size > 1 for item in items) else ""
+    return [
+        f"interval: {level}, of the mean ({mean.method}); vs base: ratio with {level} interval "
+        f"({method}){tost}{adjusted}{planned}"
+    ]
+
+
+def _describe_planned_runs(items: list[Comparison]) -> str:
+    """The plan of further runs, with the level of one comparison of a family."""
+    sizes = {item.family_size for item in items if item.runs_missing}
+    return f"{PLANNED}, each at its share of the level (Bonferroni)" if max(sizes) > 1 else PLANNED
+
+
+def _format_title(metric: str, stratum: dict[str, object]) -> list[str]:
+    line = "  ".join(part for part in (label(metric) if metric else "", format_stratum(stratum, "  ")) if part)
+    return [line] if line else []
+
+
+def _format_comparison_table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
+    rows: list[list[str]] = []
+    shown: set[str] = set()
+    for item in group:
+        if item.label_b not in shown:
+            shown.add(item.label_b)
+            rows.append([f"{item.label_b} (base)", *_format_mean_cells(item.mean_b), "", "", "", ""])
+        marks = " ".join(f"[{numbers[note]}]" for note in item.warnings)
+        change = f"{change_text(item)} {marks}".strip()
+        p_values = (format_p_value(item.p_difference), format_p_value(item.p_difference_adjusted))
+        rows.append([item.label_a, *_format_mean_cells(item.mean_a), change, *p_values, _format_verdict(item)])
+    return render_text_table(_HEAD, rows)
+
+
+def _format_mean_cells(interval: Interval) -> tuple[str, str, str]:
+    return str(interval.n), format_number(interval.estimate), interval.ends_text() or "-"
+
+
+def change_text(item: Comparison) -> str:
+    """The change against the base in per cent, with the interval that decided; `~` if none was detected.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> change_text(compare([20.0, 21, 22], [10.0, 11, 12]))
+        '+91 % [+58 %, +130 %]'
+    """
+    sign = _format_ratio_percent(item.ratio.estimate) if item.differs else "~"
+    ends = (_format_ratio_percent(end) for end in (item.deciding.low, item.deciding.high))
+    return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign
+
+
+def _format_ratio_percent(ratio: float) -> str:
+    change = (ratio - 1) * 100
+    return f"{change:+.0f} %" if abs(change) >= 10 else f"{change:+.1f} %"
+
+
+def format_p_value(p: float) -> str:
+    """A p-value as text.
+
+    Example:
+        >>> format_p_value(0.01423), format_p_value(0.00001), format_p_value(float("nan"))
+        ('0.014', '<0.001', '-')
+    """
+    if math.isnan(p):
+        return "-"
+    return "<0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def describe_p_values(comparison: Comparison) -> str:
+    """The p-value of a difference and the adjusted one, for a sentence; empty if the comparison cannot be tested.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> describe_p_values(compare([20.0, 21, 22], [10.0, 11, 12]))
+        'p = 0.002'
+    """
+    if math.isnan(comparison.p_difference):
+        return ""
+    raw = format_p_value(comparison.p_difference)
+    adjusted = f", adjusted {format_p_value(comparison.p_difference_adjusted)}" if comparison.family_size > 1 else ""
+    return f"p {'' if raw.startswith('<') else '= '}{raw}{adjusted}"
+
+
+def _format_verdict(item: Comparison) -> str:
+    if item.verdict == "equivalent":
+        return f"equivalent (±{item.margin * 100:g} %)"
+    if item.verdict != "inconclusive" or item.runs_missing is None:
+        return item.verdict
+    return f"inconclusive (about {item.runs_missing:,} more {choose_noun_form(item.runs_missing, 'run')} each)"

@@ -1,1 +1,0 @@
-"""Values in the order of time: warm-up, autocorrelation, drift."""
