@@ -171,7 +171,10 @@ def build_sampler_output_path(resource: str, sampler: str, node: str, iteration:
     """Path of a sampler's output, relative to the tree; iostat's is named `worker`.
 
     Example:
-        >>> str(build_sampler_output_path("w2", "iostat", "1", 3)), str(build_sampler_output_path("w2", "vmstat", "1", 3))
+        >>> (
+        ...     str(build_sampler_output_path("w2", "iostat", "1", 3)),
+        ...     str(build_sampler_output_path("w2", "vmstat", "1", 3)),
+        ... )
         ('w2/general/worker-1-3.out', 'w2/general/vmstat-1-3.out')
     """
     name = NodeName("worker" if sampler == "iostat" else sampler, node, iteration)
@@ -223,7 +226,10 @@ def find_resource_above(path: _Place) -> _Place | None:
     """Folder of the resource that the folders above a file tell; None where they are not those of the study's tree.
 
     Example:
-        >>> find_resource_above(PurePosixPath("w2/YCSB/raw/run.log")), find_resource_above(PurePosixPath("w2/explain/count.txt"))
+        >>> (
+        ...     find_resource_above(PurePosixPath("w2/YCSB/raw/run.log")),
+        ...     find_resource_above(PurePosixPath("w2/explain/count.txt")),
+        ... )
         (PurePosixPath('w2'), PurePosixPath('w2'))
         >>> find_resource_above(PurePosixPath("backup/snapshots/monday/run.log")) is None
         True

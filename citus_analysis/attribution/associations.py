@@ -1026,7 +1026,8 @@ def plan_sentences(found: PlanChanges, level: float) -> list[str]:
     lines = [_plan(row) for row in found.statements.filter("changed").head(_MOST_STATEMENTS).iter_rows(named=True)]
     slower = found.nodes.filter(pl.col("p") < 1 - level).head(_MOST_STATEMENTS)
     nodes = [
-        f"{row['node']} of {_shorten_statement(row['statement'])} took {round_to_digits(row['base_self_ms'])} ms of an execution before "
+        f"{row['node']} of {_shorten_statement(row['statement'])} took {round_to_digits(row['base_self_ms'])} ms "
+        "of an execution before "
         f"and {round_to_digits(row['other_self_ms'])} ms after (p {format_p_value(row['p'])})"
         for row in slower.iter_rows(named=True)
     ]

@@ -251,7 +251,8 @@ def build_closed_loops(sides: Observed) -> tuple[tuple[ClosedLoop, ClosedLoop] |
         share = loop.in_system / float(loop.threads.mean())
         if share < _IN_SYSTEM:
             notes.append(
-                f"by Little's law, an operation of {side.name} was under way on {format_percent(share)} of the client's "
+                f"by Little's law, an operation of {side.name} was under way on {format_percent(share)} of the "
+                "client's "
                 "threads on average: its throughput also depends on the client's own time"
             )
     return (loops[0], loops[1]), tuple(notes)

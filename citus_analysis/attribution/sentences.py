@@ -226,7 +226,10 @@ def _write_finding(found: Explanation) -> str:
     if verdict == "equivalent":
         return f"{sides}: equivalent ({measured})."
     if verdict == "inconclusive":
-        return f"{sides}: no difference shows; {describe_estimate_with_interval(ratio.estimate, low, high)} times ({measured})."
+        return (
+            f"{sides}: no difference shows; {describe_estimate_with_interval(ratio.estimate, low, high)} "
+            f"times ({measured})."
+        )
     of = "an operation" if found.unit == "run" else "a statement"
     change = f"{time(abs(found.difference_us))} {'more' if found.difference_us > 0 else 'less'} for {of}"
     return (
@@ -238,7 +241,10 @@ def _describe_ratio(ratio: float, low: float, high: float, verdict: str) -> str:
     """In percent or, beyond half and double, as a multiple."""
     if _IN_PERCENT[0] < ratio < _IN_PERCENT[1]:
         change, *ends = (abs(one - 1) * 100 for one in (ratio, low, high))
-        return f"{round_to_digits(change)} % {verdict} ({round_to_digits(min(ends))} to {round_to_digits(max(ends))} %) than"
+        return (
+            f"{round_to_digits(change)} % {verdict} ({round_to_digits(min(ends))} to "
+            f"{round_to_digits(max(ends))} %) than"
+        )
     if verdict == "slower":
         return f"{describe_estimate_with_interval(ratio, low, high)} times as slow as"
     return f"{describe_estimate_with_interval(1 / ratio, 1 / high, 1 / low)} times as fast as"
@@ -259,7 +265,8 @@ def _write_causes(found: Explanation) -> str:
     """The named parts and the rest: with the signs and decimals with which they add up to the difference as printed."""
     (shown, rest), time = _choose_shown_parts(found), _choose_printed_times(found)
     named = "; ".join(
-        f"{_format_part(cause, found, time)} {_choose_verb(cause)} {_describe_cause(cause)}{_describe_segments(cause, found, time)}"
+        f"{_format_part(cause, found, time)} {_choose_verb(cause)} "
+        f"{_describe_cause(cause)}{_describe_segments(cause, found, time)}"
         for cause in shown
     )
     left = time(rest * _get_difference_sign(found))
@@ -332,7 +339,10 @@ def _write_no_cause(found: Explanation) -> str:
     if not found.causes:
         return "No part of it is known."
     largest = found.causes[0]
-    return f"No single part of it is sure: the largest, {_format_part(largest, found, _choose_printed_times(found))}, is {_describe_cause(largest)}."
+    return (
+        "No single part of it is sure: the largest, "
+        f"{_format_part(largest, found, _choose_printed_times(found))}, is {_describe_cause(largest)}."
+    )
 
 
 def _write_statement_changes(found: Explanation) -> str:
@@ -370,7 +380,8 @@ def _write_correlated_changes(found: Explanation) -> str:
     where = f"On node {node}" if mine else "On the nodes"
     words = [
         f"{one.words}{'' if mine or not one.node else f' (node {one.node})'} "
-        f"{format_number(one.base)}{_format_unit(one.unit)} before and {format_number(one.other)}{_format_unit(one.unit)} after"
+        f"{format_number(one.base)}{_format_unit(one.unit)} before and "
+        f"{format_number(one.other)}{_format_unit(one.unit)} after"
         for one in (mine or found.mechanisms)[:_MOST_MECHANISMS]
     ]
     if not words:

@@ -81,8 +81,8 @@ class ForeignWork:
     """CPU time that machines spent on work that is not the runs' own.
 
     Attributes:
-        seconds: one row per run, machine and sample: `sample_time`, `elapsed_s`, `interval_s`, `make_busy_percent_expr` of the
-            machine, `nodes_percent` and `clients_percent` (what control groups account for; null if not known),
+        seconds: one row per run, machine and sample: `sample_time`, `elapsed_s`, `interval_s`, `busy_percent`,
+            `nodes_percent` and `clients_percent` (what control groups account for; null if not known),
             `other_percent` (the rest), `expected_percent` (of the rest, in runs of the kind), `foreign_percent` (what
             is clearly beyond; null where nothing is), `program` (that pidstat names).
         runs: one row per run and machine: `method` (`named`, `accounted`, `like runs`, `not known`), `like_runs`

@@ -265,7 +265,8 @@ def build_stack_frames(stacks: pl.DataFrame, by: Sequence[str], least_percent: f
         The columns of `by`, `path`, `percent` (callees included), `self_percent`, `depth`.
 
     Example:
-        >>> build_stack_frames(pl.DataFrame({"of": "a", "stack": ["f;g", "f"], "share": [60.0, 40.0]}), ["of"], 0, 9).rows()
+        >>> stacks = pl.DataFrame({"of": "a", "stack": ["f;g", "f"], "share": [60.0, 40.0]})
+        >>> build_stack_frames(stacks, ["of"], 0, 9).rows()
         [('a', 'f', 100.0, 40.0, 0), ('a', 'f;g', 60.0, 60.0, 1)]
     """
     split = stacks.with_columns(frames=pl.col("stack").str.split(";"))

@@ -309,7 +309,7 @@ class ResourceStudy:
     Attributes:
         foreign: work on the machines that is not the runs' own (:func:`citus_analysis.bottleneck.machine_work`), in all
             runs of the chosen resources, also in those that are doubtful for it and enter no mean.
-        cpu: per resource: operation, set-up, workers, threads, records, runs, samples, mean shares and `make_busy_percent_expr`.
+        cpu: per resource: operation, set-up, workers, threads, records, runs, samples, mean shares and `busy_percent`.
         programs: result of :func:`sum_program_loads`: CPU time and disk traffic of the programs that pidstat listed.
         pressure: per resource, node, awaited resource and scope: runs, samples, mean and largest share of the time in
             which tasks were stalled (pressure stall information).

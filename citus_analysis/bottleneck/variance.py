@@ -356,7 +356,8 @@ def split_run_variance(
     left = within - sum(column.shape[1] for column in known.values())
     if left < _LEAST_FREEDOM or not float(y @ y) > 0:
         raise InsufficientDataError(
-            f"{pluralize(y.size, 'repeated run')} of {pluralize(groups, 'configuration')} that differ are too few to split "
+            f"{pluralize(y.size, 'repeated run')} of {pluralize(groups, 'configuration')} that differ are too "
+            "few to split "
             f"their variance by {pluralize(len(known), 'factor')}",
             way_out="repeat configurations more often",
         )

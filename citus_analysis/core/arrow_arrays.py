@@ -44,7 +44,8 @@ def combine_batches(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     Example:
         >>> import pyarrow as pa
         >>> named = pa.record_batch({"run_id": pa.array(["a"], pa.large_string()).dictionary_encode()})
-        >>> combine_batches([named, pa.record_batch({"run_id": pa.nulls(1, pa.large_string())})]).column("run_id").to_pylist()
+        >>> unnamed = pa.record_batch({"run_id": pa.nulls(1, pa.large_string())})
+        >>> combine_batches([named, unnamed]).column("run_id").to_pylist()
         ['a', None]
     """
     import pyarrow as pa

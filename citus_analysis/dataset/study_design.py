@@ -496,7 +496,10 @@ class Design:
         of_outputs = (
             f"{pluralize(len(self.members), 'output')} of load generators: {_format_inferred_facts(outputs)} and times"
         )
-        of_others = f"{pluralize(len(self.companions), 'file')} of servers and hosts: {_format_inferred_facts(others)} and folders"
+        of_others = (
+            f"{pluralize(len(self.companions), 'file')} of servers and hosts: "
+            f"{_format_inferred_facts(others)} and folders"
+        )
         what = [text for facts, text in ((outputs, of_outputs), (others, of_others)) if facts]
         remarks = [f"{one} (what and why: citus-analysis inspect)" for one in what]
         return [*remarks, *self.contradictions, *self.assumptions] if outputs else remarks

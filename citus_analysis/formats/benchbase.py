@@ -278,7 +278,10 @@ def _describe_summary_contradictions(
     more = (good - rate) * seconds
     if not begin or more <= rounding + _WARM_UP_FACTOR * rate * max(end - begin - seconds, 0.0):
         return found
-    words = f"Goodput: {format_number(good)}/s printed, but Throughput is {format_number(rate)}/s, and there was no time to warm up"
+    words = (
+        f"Goodput: {format_number(good)}/s printed, but Throughput is {format_number(rate)}/s, and there was "
+        "no time to warm up"
+    )
     return f"{found}; {words}" if found else words
 
 

@@ -211,7 +211,11 @@ def convert_printed_fact(column: str, printed: object) -> Fact:
     """What is printed as a value of a column: times in milliseconds, rows and costs as real numbers.
 
     Example:
-        >>> convert_printed_fact("total_us", "0.5"), convert_printed_fact("loops", 3), convert_printed_fact("actual_rows", 3)
+        >>> (
+        ...     convert_printed_fact("total_us", "0.5"),
+        ...     convert_printed_fact("loops", 3),
+        ...     convert_printed_fact("actual_rows", 3),
+        ... )
         (500.0, 3, 3.0)
     """
     if column in _TEXTS:

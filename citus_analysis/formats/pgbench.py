@@ -116,7 +116,11 @@ def shorten_script_name(text: str) -> str:
     """Short name of a script: the name of a built-in script, or a file name without folders.
 
     Example:
-        >>> shorten_script_name("<builtin: select only>"), shorten_script_name("/home/me/read.sql"), shorten_script_name("TPC-B (sort of)")
+        >>> (
+        ...     shorten_script_name("<builtin: select only>"),
+        ...     shorten_script_name("/home/me/read.sql"),
+        ...     shorten_script_name("TPC-B (sort of)"),
+        ... )
         ('select only', 'read.sql', 'TPC-B (sort of)')
     """
     return PurePosixPath(text.removeprefix("<builtin: ").removesuffix(">")).name

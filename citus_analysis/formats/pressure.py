@@ -278,7 +278,7 @@ def _parse_pressure_block(
 def _number_pressure_samples(
     good: pl.DataFrame, state: _PressureState, only: str | None
 ) -> tuple[pl.DataFrame, _PressureState]:
-    """Lines with values as rows with `sample`, `sample_time`, `pressure` and the columns of :func:`parse_pressure_fields`."""
+    """Lines with values: `sample`, `sample_time`, `pressure` and the columns of :func:`parse_pressure_fields`."""
     part = (pl.col("time").is_not_null() & ~pl.col("value")).cum_sum()
     marked = good.with_columns(
         part=part,

@@ -146,7 +146,10 @@ def write_placement_statement(schema: str, table: Table, beside: str | None) -> 
     if DISTRIBUTED_BY not in table:
         return f"SELECT create_reference_table({where})"
     other = "none" if beside is None else format_qualified_name(schema, beside)
-    return f"SELECT create_distributed_table({where}, {quote_literal(DISTRIBUTED_BY)}, colocate_with => {quote_literal(other)})"
+    return (
+        f"SELECT create_distributed_table({where}, {quote_literal(DISTRIBUTED_BY)}, colocate_with => "
+        f"{quote_literal(other)})"
+    )
 
 
 def write_definition_statements(schema: str, tables: Sequence[str]) -> Iterator[str]:
@@ -357,9 +360,8 @@ class _Publication:
 
     def prepare(self, tables: Sequence[str]) -> None:
         """Create missing schemas, tables and views, and add columns that were added to the definition of a table."""
-        if not _fetch_query_rows(
-            self.cursor, f"SELECT 1 FROM pg_namespace WHERE nspname = {quote_literal(self.schema)}"
-        ):  # noqa: S608 - quoted
+        existing = f"SELECT 1 FROM pg_namespace WHERE nspname = {quote_literal(self.schema)}"  # noqa: S608 - quoted
+        if not _fetch_query_rows(self.cursor, existing):
             self.cursor.execute(f"CREATE SCHEMA {quote_identifier(self.schema)}")
         found = self._columns()
         if STATES not in found:
@@ -405,7 +407,8 @@ class _Publication:
         """A table of the schema that is distributed already; None if there is none."""
         query = f"""
             SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
-            WHERE p.partmethod = 'h' AND c.relnamespace = {quote_literal(quote_identifier(self.schema))}::regnamespace ORDER BY 1
+            WHERE p.partmethod = 'h' AND c.relnamespace = {quote_literal(quote_identifier(self.schema))}::regnamespace
+            ORDER BY 1
         """  # noqa: S608 - quoted
         found = {str(row[0]) for row in _fetch_query_rows(self.cursor, query)}
         return next((name for name in TABLES if get_base_table_name(name) in found), None)
@@ -415,8 +418,8 @@ class _Publication:
         query = f"""
             SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-            WHERE c.relnamespace = {quote_literal(quote_identifier(self.schema))}::regnamespace AND c.relkind IN ('r', 'p', 'v')
-              AND a.attnum > 0 AND NOT a.attisdropped
+            WHERE c.relnamespace = {quote_literal(quote_identifier(self.schema))}::regnamespace
+              AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
         """  # noqa: S608 - quoted
         found: dict[str, dict[str, str]] = {}
         for table, column, kind in _fetch_query_rows(self.cursor, query):

@@ -1074,7 +1074,10 @@ def _judge_case(one: _Case, family: int, level: float) -> dict[str, object]:
         shown = (None, None)
         words = f"{format_number(estimate.shown)}; {pluralize(estimate.n, 'run')}{each} are too few for an interval"
     else:
-        words = f"{format_number(estimate.shown)} [{format_number(ends[0])}, {format_number(ends[1])}] for '{one.form.bound}'"
+        words = (
+            f"{format_number(estimate.shown)} [{format_number(ends[0])}, {format_number(ends[1])}] for "
+            f"'{one.form.bound}'"
+        )
     return row | {
         "verdict": verdict,
         "low": shown[0],

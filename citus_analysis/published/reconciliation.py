@@ -480,7 +480,8 @@ def _find_unused_runs(runs: RunTable) -> Iterator[Finding]:
         lines = sorted({line for at in runs.empty.values() for line in at})
         text = "the runs of these lines were not used"
         yield Finding(
-            "amber", "runs_missing", runs.source, runs.source, f"{choose_noun_form(len(lines), 'line')} {_join_line_numbers(lines)}",
+            "amber", "runs_missing", runs.source, runs.source,
+            f"{choose_noun_form(len(lines), 'line')} {_join_line_numbers(lines)}",
             "a value in each cell", "; ".join(stated), text,
         )  # fmt: skip
 
@@ -518,7 +519,10 @@ def _describe_run_moments(values: Sequence[Fraction]) -> str:
     centre, deviation = _compute_moments(values)
     half = compute_normal_quantile(0.975) * deviation / math.sqrt(len(values))
     ends = f"{_format_plain_number(centre - half)} to {_format_plain_number(centre + half)}"
-    return f"mean {_format_plain_number(centre)}, sigma {_format_plain_number(deviation)}, interval {ends} from {pluralize(len(values), 'run')}"
+    return (
+        f"mean {_format_plain_number(centre)}, sigma {_format_plain_number(deviation)}, interval {ends} from "
+        f"{pluralize(len(values), 'run')}"
+    )
 
 
 def _compute_moments(values: Sequence[Fraction]) -> tuple[float, float]:
@@ -543,14 +547,20 @@ def _describe_best_hypothesis(
         text += f"{len(best.used)} of the {len(runs)} runs, without {choose_noun_form(len(left), 'run')} {names}"
     elif best.changed is not None and best.needed is not None:
         run = runs[best.changed]
-        text += f"all runs if run {run.name} was {_format_plain_number(float(best.needed))} and not {_format_plain_number(float(run.value))}"
+        text += (
+            f"all runs if run {run.name} was {_format_plain_number(float(best.needed))} and not "
+            f"{_format_plain_number(float(run.value))}"
+        )
     else:
         text += f"all {len(runs)} runs"
     text += f" (by {join_words([FORMULAS[name] for name in best.formulas])})" if best.formulas else ""
     text += "" if best.kind == "all" else f"; {_describe_certainty(best, whole)}"
     text += f"; the row states n = {stated.n}" if wrong_n else ""
     if missing:
-        text += f"; {join_words(missing)} {'does' if len(missing) == 1 else 'do'} not follow{_describe_used_deviation(missing, best, runs)}"
+        text += (
+            f"; {join_words(missing)} {'does' if len(missing) == 1 else 'do'} not "
+            f"follow{_describe_used_deviation(missing, best, runs)}"
+        )
     if missing or best.kind == "one_differs":
         return "red", text
     return "amber" if best.kind == "subset" or best.is_unusual or wrong_n else "green", text

@@ -159,7 +159,11 @@ def compute_resolution(value: float, stated: str, *, zeros: bool = False) -> flo
         zeros: whether zeros at the end are significant.
 
     Example:
-        >>> compute_resolution(16_600, "16,600"), compute_resolution(9_000, "9,000"), compute_resolution(9_000, "~9,000")
+        >>> (
+        ...     compute_resolution(16_600, "16,600"),
+        ...     compute_resolution(9_000, "9,000"),
+        ...     compute_resolution(9_000, "~9,000"),
+        ... )
         (100.0, 100.0, 1000.0)
         >>> compute_resolution(93_519, "93.519")
         1.0

@@ -373,7 +373,8 @@ def parse_published_frame(frame: Frame, name: str) -> pl.DataFrame:
         UsageError: the object is no frame.
 
     Example:
-        >>> parse_published_frame(pl.DataFrame({"system": ["a"], "tps": [9043.0]}), "mine").select("row", "value").row(0)
+        >>> published = parse_published_frame(pl.DataFrame({"system": ["a"], "tps": [9043.0]}), "mine")
+        >>> published.select("row", "value").row(0)
         ('tps 9043', 9043.0)
     """
     table = convert_to_polars(frame)

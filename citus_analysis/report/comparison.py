@@ -356,7 +356,8 @@ def write_comparison_sentences(study: ComparisonPanels) -> list[str]:
     if not total:
         if load := _describe_other_load(study, study.alone):
             return [
-                f"No variant was measured with the load of {base}: at its size, the closest differ in {join_words(load)} "
+                f"No variant was measured with the load of {base}: at its size, the closest differ in "
+                f"{join_words(load)} "
                 f"(-p pool={','.join(load)} compares without {'it' if len(load) == 1 else 'them'})."
             ]
         return [f"No variant shares an {_describe_common_set_up(study)} with {base}: nothing can be compared."]
@@ -413,7 +414,8 @@ def order_warnings(study: ComparisonPanels) -> list[str]:
     orders = {order: pluralize(number, "comparison") for order, number in apart["order"].value_counts().iter_rows()}
     found = [f"in {number}, {_MADE[order]}" for order, number in sorted(orders.items())]
     return [
-        f"The runs of both sides were not made in turns everywhere: {join_words(found)} ({join_words(names)}). A drift of the "
+        f"The runs of both sides were not made in turns everywhere: {join_words(found)} ({join_words(names)}). A "
+        "drift of the "
         "machine over time would look like a difference there, and cannot be excluded."
     ]
 
@@ -469,7 +471,8 @@ def format_as_places(one: Comparison) -> tuple[str, str]:
 
     Example:
         >>> from citus_analysis.stats import compare
-        >>> format_as_places(compare([20.0, 21, 22], [10.0, 11, 12], label_a="citus, text", label_b="citus, usual set-up"))
+        >>> names = {"label_a": "citus, text", "label_b": "citus, usual set-up"}
+        >>> format_as_places(compare([20.0, 21, 22], [10.0, 11, 12], **names))
         ('With “text”', 'with the usual set-up')
     """
     sides = one.sides or ()
@@ -509,7 +512,8 @@ def _write_equivalent_comparisons(study: ComparisonPanels) -> list[str]:
     for c in found:
         name, base = format_as_places(c)
         words.append(
-            f"{name}, {format_operation_at_load(c)} is as fast as {base}, within {c.margin * 100:g} % ({format_ratio_interval(c)} times)"
+            f"{name}, {format_operation_at_load(c)} is as fast as {base}, within {c.margin * 100:g} % "
+            f"({format_ratio_interval(c)} times)"
         )
     return [f"{join_words(words, most=3)}."]
 

@@ -159,7 +159,8 @@ def _render_remedy(row: Mapping[str, str], result: AuditResult) -> str:
     count = result.details.filter(check=row["check"], severity=row["severity"]).height
     worst = f"{row['stated']} against {row['expected']}; {row['explanation']}"
     return (
-        f'<li><b class="{row["severity"]}">{escape(row["check"].replace("_", " "))}</b>, {pluralize(count, "finding")}, '
+        f'<li><b class="{row["severity"]}">{escape(row["check"].replace("_", " "))}</b>, '
+        f"{pluralize(count, 'finding')}, "
         f"the worst: {escape(worst)}. <i>{escape(ADVICE.get(row['check'], ''))}</i></li>"
     )
 
@@ -217,7 +218,8 @@ def write_measured_line(runs: pl.DataFrame) -> str:
 
     Example:
         >>> time = datetime(2026, 11, 20, 21, 30)
-        >>> write_measured_line(pl.DataFrame({"resource": ["a", "b"], "start_time": [time, time], "end_time": [time, time]}))
+        >>> runs = pl.DataFrame({"resource": ["a", "b"], "start_time": [time, time], "end_time": [time, time]})
+        >>> write_measured_line(runs)
         '2 runs, measured on 20 November 2026'
     """
     if runs.is_empty():
@@ -309,7 +311,8 @@ def set_up_block(rows: pl.DataFrame) -> str:
     server = rows.filter(kind="server")
     shown = _render_set_up_table(rows.filter(pl.col("kind") != "server"))
     if server.height:
-        shown += f"<details><summary>{pluralize(server.height, 'server setting')}</summary>{_render_set_up_table(server)}</details>"
+        summary = pluralize(server.height, "server setting")
+        shown += f"<details><summary>{summary}</summary>{_render_set_up_table(server)}</details>"
     return f'<div class="set-up">{shown}</div>'
 
 

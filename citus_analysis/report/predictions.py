@@ -152,7 +152,10 @@ def _describe_what_if(one: WhatIf, changes: Sequence[Predicted]) -> str:
             "the runs do not decide the effect of any change." if best is None else _describe_largest_gain(one, best[1])
         )
     least = min(changes, key=_get_response_time, default=None)
-    return f"no network predicts this set-up ({one.refused}).{'' if least is None else _describe_blocked_change(one, least)}"
+    return (
+        "no network predicts this set-up "
+        f"({one.refused}).{'' if least is None else _describe_blocked_change(one, least)}"
+    )
 
 
 def _get_response_time(change: Predicted) -> float:

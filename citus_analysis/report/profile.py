@@ -45,7 +45,10 @@ def _write_included_statements(study: ProfileStudy) -> str:
     }
     left_out = [f"{count:,} ({words[state]})" for state, count in apart.iter_rows()]
     every = f" of {selected.height:,}" if left_out else ""
-    entered = f"{selected.steady.height:,}{every} {choose_noun_form(selected.height, 'sampled statement')} of {pluralize(runs, 'run')} "
+    entered = (
+        f"{selected.steady.height:,}{every} {choose_noun_form(selected.height, 'sampled statement')} of "
+        f"{pluralize(runs, 'run')} "
+    )
     entered += "were profiled" + (f", without {join_words(left_out)}" if left_out else "")
     tasks, exact = study.matched
     if not tasks and study.children:
@@ -100,7 +103,10 @@ def _write_connection_openings(study: ProfileStudy) -> list[str]:
         took_ms, connect_ms = opened.select(pl.col("total_us", "connect_us").mean() / US_PER_MS).row(0)
         took = f"{share} opened one to another node and took {format_number(took_ms)} ms"
         if known == n:
-            took += f", {format_number(connect_ms)} ms of it for the connection ({format_number(connect_ms * n / every)} ms for each"
+            took += (
+                f", {format_number(connect_ms)} ms of it for the connection "
+                f"({format_number(connect_ms * n / every)} ms for each"
+            )
             took += f" of the {every:,})"
         elif known:
             took += f" (the connection took {format_number(connect_ms)} ms in the {known:,} whose logs tell)"
@@ -112,7 +118,8 @@ def _write_sampled_client(study: ProfileStudy) -> list[str]:
     """The latency of the client whose statements these are, against that of the main clients, where it is decided."""
     decided = [one for one in study.sampled if one.verdict in ("slower", "faster")]
     words = [
-        f"its {str(one.stratum['kind']).upper()}s took {format_number(one.mean_a.estimate / US_PER_MS)} ms at the client, "
+        f"its {str(one.stratum['kind']).upper()}s took {format_number(one.mean_a.estimate / US_PER_MS)} ms at "
+        "the client, "
         f"{format_ratio(one)} times as long as those of the main clients ({format_ratio_interval(one)})"
         for one in decided
     ]
@@ -223,7 +230,8 @@ def _write_outside_statements(study: ProfileStudy) -> list[str]:
         )
     if window.unplaced:
         notes.append(
-            f"The clocks of clients and servers differ widely in {pluralize(len(window.unplaced), 'run')}, so statements "
+            f"The clocks of clients and servers differ widely in {pluralize(len(window.unplaced), 'run')}, so "
+            "statements "
             "from before and after the load could not be separated there: set the option timezone for the logs."
         )
     return notes

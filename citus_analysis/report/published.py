@@ -76,7 +76,8 @@ def _describe_throughput_growth(study: PublishedStudy) -> str:
     return (
         f"throughput with {last[study.size]:g} {study.size} is {last['speedup']:.2f} times that with "
         f"{first[study.size]:g} {study.size} ({ends}), an efficiency of "
-        f"{format_percent(last['efficiency'])} ({format_percent(last['efficiency_low'])} to {format_percent(last['efficiency_high'])})."
+        f"{format_percent(last['efficiency'])} ({format_percent(last['efficiency_low'])} to "
+        f"{format_percent(last['efficiency_high'])})."
     )
 
 
@@ -93,7 +94,8 @@ def fit_sentences(one: PublishedFit) -> list[str]:
     where = f"{_place(one.table)} of {_SOURCES.get(one.source, one.source)}"
     grown = (
         f"In {where}, {rate} with {last[one.size]:g} {one.size} is {last['speedup']:.2f} times that with "
-        f"{pluralize(int(first[one.size]), one.size.removesuffix('s'))}, an efficiency of {format_percent(last['efficiency'])}"
+        f"{pluralize(int(first[one.size]), one.size.removesuffix('s'))}, an efficiency of "
+        f"{format_percent(last['efficiency'])}"
     )
     if last["efficiency"] > 1:
         few = f"{one.values.height} values without a spread do not prove it"

@@ -465,7 +465,8 @@ def _write_unknown_sizes(runs: pl.DataFrame) -> list[str]:
         first = "No run states its number of workers or of threads, so that there is no series"
         return [f"{first}; {describe_ingest_option(list(unknown))}."]
     return [
-        f"Of {pluralize(number, 'run')} ({_list_resources(runs.filter(pl.col(name).is_null()))}) the number of {name} is not "
+        f"Of {pluralize(number, 'run')} ({_list_resources(runs.filter(pl.col(name).is_null()))}) the number of "
+        f"{name} is not "
         f"known, so that no series shares {'it' if number == 1 else 'them'} with the others; "
         f"{describe_ingest_option([name])}."
         for name, number in unknown.items()

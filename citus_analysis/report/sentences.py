@@ -59,7 +59,8 @@ def format_interval_cells(rows: pl.DataFrame, estimate: str) -> pl.Series:
     """Cells of a table for readers: an estimate with its interval, whose ends are in `low` and `high`.
 
     Example:
-        >>> format_interval_cells(pl.DataFrame({"ratio": [0.6389], "low": [0.5104], "high": [0.7881]}), "ratio").to_list()
+        >>> ratios = pl.DataFrame({"ratio": [0.6389], "low": [0.5104], "high": [0.7881]})
+        >>> format_interval_cells(ratios, "ratio").to_list()
         ['0.64 [0.51, 0.79]']
     """
     cells = [format_estimate_with_interval(*row) for row in rows.select(estimate, "low", "high").iter_rows()]
@@ -109,7 +110,10 @@ def format_ratio_interval(comparison: Comparison) -> str:
 
     Example:
         >>> from citus_analysis.stats import compare
-        >>> format_ratio_interval(compare([20.0, 21, 22], [10.0, 11, 12])), format_ratio_interval(compare([150.0], [100.0]))
+        >>> (
+        ...     format_ratio_interval(compare([20.0, 21, 22], [10.0, 11, 12])),
+        ...     format_ratio_interval(compare([150.0], [100.0])),
+        ... )
         ('1.58 to 2.30', 'a single run')
     """
     one = comparison.deciding
@@ -137,7 +141,10 @@ def format_decided_ratio(comparison: Comparison, digits: int = 2) -> str:
 
     Example:
         >>> from citus_analysis.stats import compare
-        >>> format_decided_ratio(compare([20.0, 21, 22], [10.0, 11, 12])), format_decided_ratio(compare([102, 100, 98], [100, 101, 99]))
+        >>> (
+        ...     format_decided_ratio(compare([20.0, 21, 22], [10.0, 11, 12])),
+        ...     format_decided_ratio(compare([102, 100, 98], [100, 101, 99])),
+        ... )
         ('1.91 [1.58, 2.30]', '1.00 [0.97, 1.03] (90 %, two one-sided tests)')
     """
     text = format_interval(comparison.deciding, digits)

@@ -134,7 +134,8 @@ def _write_largest_statements(profile: ServerProfile) -> list[str]:
     top = timed.row(0, named=True)
     rest = f"{pluralize(top['timed'], 'execution')}, mean {format_number(top['mean_ms'])} ms"
     return [
-        f"The largest total time, {top['share_percent']:.0f} %, is that of {_shorten_statement_text(top['text'])} ({rest})."
+        f"The largest total time, {top['share_percent']:.0f} %, is that of "
+        f"{_shorten_statement_text(top['text'])} ({rest})."
     ]
 
 

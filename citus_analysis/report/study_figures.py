@@ -441,7 +441,8 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Figure 4.7", "throughput by workers, and its speedup", ("scalability", "speedup_by_workers"),
-        'ca.report.scaling_panels(selection, "workers").plot("speedup")', _WORKERS, _make_axis_item("workers", "speedup"),
+        'ca.report.scaling_panels(selection, "workers").plot("speedup")', _WORKERS,
+        _make_axis_item("workers", "speedup"),
     ),
     StudyItem(
         "Figure 4.8", "Aurora and Citus, workloads A to F", ("comparison", "systems_by_workload"),
@@ -454,7 +455,8 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Figure 5.1", "connections per node over time, of clients and between nodes", ("resources", "connections"),
-        'ca.plots.plot_connections(machines.connections, of="client")', "snapshots of sessions", _make_connection_figures,
+        'ca.plots.plot_connections(machines.connections, of="client")', "snapshots of sessions",
+        _make_connection_figures,
     ),
     StudyItem(
         "Figure 5.2", "distribution of execution times", ("profile", "histogram"),
@@ -507,7 +509,8 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Table 5.2", "settings of the nodes", ("resources", "set_up"), 'ds.table("settings")',
-        "descriptions of the systems with the settings of their servers", lambda one: _tabulate_stated_settings(one, r"^settings\."),
+        "descriptions of the systems with the settings of their servers",
+        lambda one: _tabulate_stated_settings(one, r"^settings\."),
     ),
     StudyItem(
         "Table 5.3", "throughput with and without monitoring", ("comparison", "monitoring"),
@@ -543,7 +546,9 @@ _ITEMS: Final = (
     StudyItem(
         "Table 5.9", "functions by their mean share of CPU time", ("resources", "functions_mean"),
         'ca.bottleneck.mean_symbols(ds.table("perf_symbols"))', "reports of perf",
-        lambda one: MadeItem([], mean_symbols(matching(convert_to_polars(one.dataset.table("perf_symbols")), one.resources))),
+        lambda one: MadeItem(
+            [], mean_symbols(matching(convert_to_polars(one.dataset.table("perf_symbols")), one.resources))
+        ),
     ),
     *(
         StudyItem(f"Figure {number}", shows, ("", ""), "", _DRAWING)

@@ -78,8 +78,11 @@ def write_crate(folder: Path, published: datetime, version: str, reports: Sequen
     software = crate.add(ContextEntity(crate, "#citus-analysis", of_software))
     dataset = crate.add_dataset(dest_path="dataset/", properties={"name": "typed tables in Parquet"})
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    added = {name: crate.add_file(dest_path=name, properties=_describe_crate_file(name, path)) for name, path in files.items()
-             if not name.startswith("dataset/")}  # fmt: skip
+    added = {
+        name: crate.add_file(dest_path=name, properties=_describe_crate_file(name, path))
+        for name, path in files.items()
+        if not name.startswith("dataset/")
+    }
     raw = [entity for name, entity in added.items() if name.startswith("raw/")]
     actions = [
         ("#ingest", "citus-analysis ingest", raw, [dataset]),

@@ -782,7 +782,8 @@ class CommandLine(Driver):
             return []
         return [
             f"{self._settings.tool}: each load generator connects to one node; no client connects to "
-            f"{choose_noun_form(len(left_out), 'node')} {join_words(left_out)}; set matrix.drivers: [{len(connection.nodes)}], or "
+            f"{choose_noun_form(len(left_out), 'node')} {join_words(left_out)}; set matrix.drivers: "
+            f"[{len(connection.nodes)}], or "
             "name {hosts} or {addresses} in its arguments"
         ]
 

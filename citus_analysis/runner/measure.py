@@ -454,7 +454,10 @@ def is_throughput_steady(rates_ops_s: Sequence[float]) -> bool:
     """Whether a client is warm: the throughput of its last two status intervals is hardly above that of the two before.
 
     Example:
-        >>> is_throughput_steady([126.0, 900.0, 1900.0, 2000.0]), is_throughput_steady([126.0, 1900.0, 1980.0, 2000.0, 2010.0])
+        >>> (
+        ...     is_throughput_steady([126.0, 900.0, 1900.0, 2000.0]),
+        ...     is_throughput_steady([126.0, 1900.0, 1980.0, 2000.0, 2010.0]),
+        ... )
         (False, True)
     """
     before, last = sum(rates_ops_s[-4:-2]), sum(rates_ops_s[-2:])

@@ -251,7 +251,8 @@ def extract_failure_cause(failure: str) -> str:
     """The cause that failures of different runs share: the load generator's message if there is one, without numbers.
 
     Example:
-        >>> extract_failure_cause("no final summary in x-t8/run_1.log; the client says: FATAL: port 7301: too many clients; 0 rows")
+        >>> reason = "no final summary in x-t8/run_1.log; the client says: FATAL: port 7301: too many clients; 0 rows"
+        >>> extract_failure_cause(reason)
         'FATAL: port N: too many clients'
     """
     quoted = re.search(r" says: ([^;]*)", failure)

@@ -256,7 +256,8 @@ def write_used_run_notes(runs: pl.DataFrame) -> list[str]:
         texts += [f"{pluralize(n, f'{status} run')} {of} used, as allowed" for status, n in numbers.items() if n]
     if "notes" in runs.columns and (n := runs.height - runs["notes"].null_count()):
         texts.append(
-            f"{pluralize(n, 'run')} {of} {'has' if n == 1 else 'have'} a client's output that contradicts itself (notes)"
+            f"{pluralize(n, 'run')} {of} {'has' if n == 1 else 'have'} a client's output that contradicts itself "
+            "(notes)"
         )
     return texts
 

@@ -43,7 +43,8 @@ def make_hexadecimal_expr(column: str) -> pl.Expr:
     """A UInt64 column as 16 hexadecimal digits; null stays null.
 
     Example:
-        >>> pl.DataFrame({"id": [255, None]}, schema={"id": pl.UInt64}).select(make_hexadecimal_expr("id"))["id"].to_list()
+        >>> numbers = pl.DataFrame({"id": [255, None]}, schema={"id": pl.UInt64})
+        >>> numbers.select(make_hexadecimal_expr("id"))["id"].to_list()
         ['00000000000000ff', None]
     """
     known = pl.col(column).is_not_null()

@@ -80,7 +80,8 @@ def is_occurring_in(contents: NDArray[np.int64], others: NDArray[np.int64]) -> F
     """Whether each content occurs among others; a content without values does not.
 
     Example:
-        >>> is_occurring_in(number_contents(np.array([1, 1]), np.array([7, 0], np.int32)), np.array([0, 2**32, 2**32 + 7])).tolist()
+        >>> contents = number_contents(np.array([1, 1]), np.array([7, 0], np.int32))
+        >>> is_occurring_in(contents, np.array([0, 2**32, 2**32 + 7])).tolist()
         [True, False]
     """
     return np.asarray(np.isin(contents, others) & (contents & 0xFFFFFFFF != NO_VALUES))

@@ -298,7 +298,7 @@ def _conform_traces(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> p
 
 
 def _identify_sources(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_conform_traces`, with the texts that identify sources as categories, so that they are not copied per row."""
+    """As :func:`_conform_traces`, with the texts that identify sources as categories: they are not copied per row."""
     # Computing the order first and gathering contiguous columns takes a third of the time of sorting the frame,
     # because numpy makes use of rows that are nearly in order.
     ordered = pick(frame.rechunk(), np.lexsort([_make_sort_keys(frame[key]) for key in _ORDER]))

@@ -92,7 +92,11 @@ def _convert_to_go_unit(metric: str) -> tuple[str, float]:
     """The metric as a unit of Go's format, in which times are in seconds, and the factor of its values.
 
     Example:
-        >>> _convert_to_go_unit("throughput_ops_s"), _convert_to_go_unit("p99_us"), _convert_to_go_unit("failed_operations")
+        >>> (
+        ...     _convert_to_go_unit("throughput_ops_s"),
+        ...     _convert_to_go_unit("p99_us"),
+        ...     _convert_to_go_unit("failed_operations"),
+        ... )
         (('ops/s', 1.0), ('p99-sec', 1e-06), ('failed_operations', 1.0))
     """
     if metric == METRIC:
@@ -297,7 +301,11 @@ def _choose_bencher_measure(metric: str) -> tuple[str, float]:
     """The slug of a measure, and the factor of its values; every project has two measures with units of their own.
 
     Example:
-        >>> _choose_bencher_measure("throughput_ops_s"), _choose_bencher_measure("mean_us"), _choose_bencher_measure("p99_us")
+        >>> (
+        ...     _choose_bencher_measure("throughput_ops_s"),
+        ...     _choose_bencher_measure("mean_us"),
+        ...     _choose_bencher_measure("p99_us"),
+        ... )
         (('throughput', 1.0), ('latency', 1000.0), ('p99-us', 1.0))
     """
     if metric == METRIC:

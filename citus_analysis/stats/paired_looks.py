@@ -90,7 +90,8 @@ class PairsResult(Shown):
         if self.again is not None:
             ratio, low, high, pairs = self.again
             parts.append(
-                f"base against itself {_format_change_percent(ratio, low, high)}, {pairs} {choose_noun_form(pairs, 'pair')}"
+                f"base against itself {_format_change_percent(ratio, low, high)}, {pairs} "
+                f"{choose_noun_form(pairs, 'pair')}"
             )
         return "; ".join(parts)
 

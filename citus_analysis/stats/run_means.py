@@ -78,7 +78,7 @@ def read_runs_with_metric(source: TableSource | Frame, metric: str) -> pl.DataFr
 def select_measured_runs(
     runs: pl.DataFrame, metric: str, allow: str | Collection[str], only: Mapping[str, object] | None = None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The runs that are ok or allowed, with the values of `only` and the metric; see :func:`select_runs_with_metric`."""
+    """The runs that are ok or allowed, with the values of `only` and the metric: :func:`select_runs_with_metric`."""
     statuses = list_allowed_statuses(allow)
     frame = filter_runs_by_values(runs, only or {})
     if only and frame.is_empty() and not runs.is_empty():
@@ -217,7 +217,7 @@ def iterate_strata(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[
 
 
 def select_stratum_runs(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFrame:
-    """The runs with the values of a stratum, as :func:`iterate_strata` gives it; columns that they lack do not count."""
+    """The runs with the values of a stratum, as :func:`iterate_strata` gives it; columns they lack do not count."""
     held = {name: value for name, value in stratum.items() if name in runs.columns}
     return runs.filter(pl.lit(value=True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in held.items()))
 

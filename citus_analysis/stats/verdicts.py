@@ -242,7 +242,7 @@ def compute_mann_whitney_p_value(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def _compute_exact_p_with_ties(first: int, places: Integers, ties: Integers) -> float:
-    """The p-value by counting all divisions of the mid-ranks; the arguments are those of :func:`_compute_asymptotic_p_value`."""
+    """The p-value by counting all divisions of the mid-ranks; arguments: :func:`_compute_asymptotic_p_value`."""
     # Twice the mid-ranks are whole numbers, by which sums are counted.
     doubled = 2 * np.cumsum(ties) - ties + 1
     ways = np.zeros((first + 1, int((doubled * ties).sum()) + 1))

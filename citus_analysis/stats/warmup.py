@@ -133,7 +133,7 @@ def _sum_positive_pairs(sample: Floats) -> tuple[Floats, float]:
 
 
 def compute_first_autocorrelations(sample: Floats, lags: int) -> Floats:
-    """Autocorrelations of values that are not all equal at the lags 0 .. lags-1, as :func:`compute_autocorrelation` has them.
+    """Autocorrelations, as :func:`compute_autocorrelation` has them, of values not all equal at the lags 0 .. lags-1.
 
     The sequence is cut into segments of `lags` values. The products of a segment's values with those up to `lags` - 1
     places later are between it and itself, or between it and the next segment. The transform of the next segment,

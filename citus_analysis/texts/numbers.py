@@ -106,9 +106,16 @@ def format_estimate_with_interval(estimate: float | None, low: float | None, hig
     """An estimate with its interval as one cell of a table: the same decimals in all three numbers, two near 1.
 
     Example:
-        >>> format_estimate_with_interval(0.6389, 0.5104, 0.7881), format_estimate_with_interval(12068.2, 9871.0, 14265.4)
+        >>> (
+        ...     format_estimate_with_interval(0.6389, 0.5104, 0.7881),
+        ...     format_estimate_with_interval(12068.2, 9871.0, 14265.4),
+        ... )
         ('0.64 [0.51, 0.79]', '12,068 [9,871, 14,265]')
-        >>> format_estimate_with_interval(3.25, None, None), format_estimate_with_interval(None, None, None), format_estimate_with_interval(2.0, 1.0, float("inf"))
+        >>> (
+        ...     format_estimate_with_interval(3.25, None, None),
+        ...     format_estimate_with_interval(None, None, None),
+        ...     format_estimate_with_interval(2.0, 1.0, float("inf")),
+        ... )
         ('3.25', '–', '2.00 [1.00, ∞]')
     """
     if estimate is None or math.isnan(estimate):
@@ -143,7 +150,11 @@ def describe_estimate_with_interval(estimate: float, low: float | None = None, h
     """A ratio or rate with its interval, for a sentence; the estimate alone if there is no interval.
 
     Example:
-        >>> describe_estimate_with_interval(3.127, 2.81, 3.44), describe_estimate_with_interval(0.691, 0.58, 0.83), describe_estimate_with_interval(2.0, None, None)
+        >>> (
+        ...     describe_estimate_with_interval(3.127, 2.81, 3.44),
+        ...     describe_estimate_with_interval(0.691, 0.58, 0.83),
+        ...     describe_estimate_with_interval(2.0, None, None),
+        ... )
         ('3.1 (2.8 to 3.4)', '0.69 (0.58 to 0.83)', '2.0')
         >>> describe_estimate_with_interval(0.0043, 0.0021, 0.0088)
         '0.0043 (0.0021 to 0.0088)'

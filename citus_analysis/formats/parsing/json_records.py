@@ -55,7 +55,13 @@ def convert_to_finite_number(value: object, *, quoted: bool = False) -> float | 
         quoted: whether a number may be written as a text.
 
     Example:
-        >>> convert_to_finite_number(3), convert_to_finite_number("3"), convert_to_finite_number("3", quoted=True), convert_to_finite_number(True), convert_to_finite_number(float("nan"))
+        >>> (
+        ...     convert_to_finite_number(3),
+        ...     convert_to_finite_number("3"),
+        ...     convert_to_finite_number("3", quoted=True),
+        ...     convert_to_finite_number(True),
+        ...     convert_to_finite_number(float("nan")),
+        ... )
         (3.0, None, 3.0, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, (int | float | str) if quoted else (int | float)):

@@ -154,7 +154,8 @@ def make_first_true_expr(cases: Mapping[str, pl.Expr | pl.Series]) -> pl.Expr:
 
     Example:
         >>> number = pl.col("number")
-        >>> pl.DataFrame({"number": [1, 2, 3]}).select(make_first_true_expr({"one": number == 1, "low": number < 3})).rows()
+        >>> first_true = make_first_true_expr({"one": number == 1, "low": number < 3})
+        >>> pl.DataFrame({"number": [1, 2, 3]}).select(first_true).rows()
         [('one',), ('low',), (None,)]
     """
     return pl.coalesce(pl.when(holds).then(pl.lit(key)) for key, holds in cases.items())

@@ -54,7 +54,7 @@ def parse_first_report_option(options: Mapping[str, str]) -> bool | None:
 def choose_clock_options(
     dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False
 ) -> tuple[str, str, bool | None]:
-    """Order of the parts of dates, time zone, and :func:`parse_first_report_option`, stated or as dates and numbers tell."""
+    """Order of the parts of dates, time zone, and whether the first report is since boot: stated or read off."""
     return (
         infer_date_order(dates, options, decimal_comma=decimal_comma),
         timezone_of(options),

@@ -106,7 +106,7 @@ def _make_line_kind_expr() -> pl.Expr:
 
 
 def classify_sysstat_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
-    """Lines of :func:`split_compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (the text after it)."""
+    """Lines of :func:`split_compact_lines` with `kind`, `clock` (as printed, or null) and `rest` (text after it)."""
     lines = split_compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
     rest = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
     hashed = pl.col("text").str.starts_with("#")

@@ -102,7 +102,8 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
 
     Args:
         texts: such as `11/20/2026 09:10:57 PM` or `2026-11-20T21:10:57+0200`.
-        order: order of day, month and year in dates without a leading year of four digits; see :func:`infer_date_order`.
+        order: order of day, month and year in dates without a leading year of four digits; see
+            :func:`infer_date_order`.
         timezone: zone of texts without an offset. A time repeated when clocks are set back counts as the first.
     """
     if texts.null_count() == len(texts):

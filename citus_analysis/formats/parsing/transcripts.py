@@ -101,7 +101,11 @@ def is_launch_line(line: bytes, tool: bytes) -> bool:
     """Whether a shell's line shows that what follows is a new output: any but a command that does not run the tool.
 
     Example:
-        >>> is_launch_line(b"+ pgbench -c 4", b"pgbench"), is_launch_line(b"+ sleep 10", b"pgbench"), is_launch_line(b"== 4", b"pgbench")
+        >>> (
+        ...     is_launch_line(b"+ pgbench -c 4", b"pgbench"),
+        ...     is_launch_line(b"+ sleep 10", b"pgbench"),
+        ...     is_launch_line(b"== 4", b"pgbench"),
+        ... )
         (True, False, True)
     """
     return is_transcript(line) and (tool in line or _COMMAND.match(line) is None)

@@ -477,7 +477,11 @@ def infer_slot_form(column: Collection[Token]) -> str:
     """The provisional escape of a slot with these values: `#` is a number, `?` any text.
 
     Example:
-        >>> infer_slot_form([("number", "7")]), infer_slot_form([("vxid", "3/4"), ("empty", "")]), infer_slot_form([("number", "00000")])
+        >>> (
+        ...     infer_slot_form([("number", "7")]),
+        ...     infer_slot_form([("vxid", "3/4"), ("empty", "")]),
+        ...     infer_slot_form([("number", "00000")]),
+        ... )
         ('#', 'v', 'e')
     """
     texts = {text for _, text in column}
@@ -755,7 +759,7 @@ def escape_of_text(values: Values, facts: Sequence[SessionFacts], key: str | Non
         key: escape that the word beside the slot means.
         composite: whether the values may be several fields.
     """
-    possible = {letter: test_escape_agreement(values, facts, letter, keyed=letter == key) for letter in _LETTERS}
+    possible = {letter: check_escape_agreement(values, facts, letter, keyed=letter == key) for letter in _LETTERS}
     if key in ("u", "d", "a"):
         return key if possible[key] or (possible[key] is None and not composite) else "?"
     host = choose_host_escape(values, facts)
@@ -791,7 +795,7 @@ def _is_telling(token: Token) -> bool:
     return kind in _TELLING_TEXTS or (kind == "literal" and "=" in text)
 
 
-def test_escape_agreement(
+def check_escape_agreement(
     values: Values, facts: Sequence[SessionFacts], letter: str, *, keyed: bool = False
 ) -> bool | None:
     """Whether messages prove that a slot is this escape (true), exclude it (false), or neither.
@@ -1125,7 +1129,7 @@ class _Slots:
             may = [
                 name
                 for letter, name in _NAMES.items()
-                if letter != "h" and test_escape_agreement(values, facts, letter) is not False
+                if letter != "h" and check_escape_agreement(values, facts, letter) is not False
             ]
             may += [_NAMES["h"]] if choose_host_escape(values, facts) is not None else []
             self._undecided[slot] = " or ".join((*may, "other text"))
@@ -1195,7 +1199,7 @@ class _Slots:
         named = self._escapes.get(before, "")
         if not between or self._escapes[slot] not in "?hr" or named not in _NAMES:
             return
-        if not choose_host_escape(self._columns[slot], facts) and not test_escape_agreement(
+        if not choose_host_escape(self._columns[slot], facts) and not check_escape_agreement(
             self._columns[before], facts, named
         ):
             self._doubt({slot, before})
@@ -1231,7 +1235,7 @@ class _Slots:
             return
         if any(is_composite(self._columns[one], {"@", *self._separators}) for one in pair):
             return
-        if all(test_escape_agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
+        if all(check_escape_agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():
                 self._escapes[one] = letter
                 self._undecided.pop(one, None)

@@ -215,7 +215,8 @@ def translate_to_english(data: bytes, language: str) -> bytes:
     r"""A text with the words of a language replaced.
 
     Example:
-        >>> translate_to_english("12:00 [7] FEHLER:  x\\n12:00 [7] LOG:  Dauer: 1.250 ms  Anweisung: y".encode(), "de").decode()
+        >>> log = "12:00 [7] FEHLER:  x\\n12:00 [7] LOG:  Dauer: 1.250 ms  Anweisung: y"
+        >>> translate_to_english(log.encode(), "de").decode()
         '12:00 [7] ERROR:  x\\n12:00 [7] LOG:  duration: 1.250 ms  statement: y'
     """
     buffer = np.frombuffer(replace_invalid_utf8(data), np.uint8)

@@ -157,7 +157,8 @@ def pack_structures(rows: Sequence[AssemblyItem], kind: str) -> NDArray[np.void]
     """Objects as an array of a structure with the same members.
 
     Example:
-        >>> pack_structures([AssemblyItem.of("missing_t", gpid=7, place=-1, node=2)], "missing_t")[["gpid", "node"]].tolist()
+        >>> missing = AssemblyItem.of("missing_t", gpid=7, place=-1, node=2)
+        >>> pack_structures([missing], "missing_t")[["gpid", "node"]].tolist()
         [(7, 2)]
     """
     found = np.zeros(len(rows), np.dtype(build_ctypes_structure(kind)))
