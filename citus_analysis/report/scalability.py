@@ -262,12 +262,17 @@ def _with_steady(
     found = scale_runs(
         parts, study.x, METRIC, base or None, models=(), margin=growth.margin, level=level, allow=AS_SELECTED
     )
-    same = {tuple(curve.stratum.items()): curve for curve in found}
-    return tuple(_steady_panel(panel, same.get(tuple(panel.curve.stratum.items()))) for panel in panels)
+    # By their runs: a stratum names columns that vary, and fewer vary where some runs have no steady part.
+    same = {_runs_of(curve): curve for curve in found}
+    return tuple(_steady_panel(panel, same.get(_runs_of(panel.curve))) for panel in panels)
+
+
+def _runs_of(curve: ScalingCurve) -> frozenset[tuple[object, ...]]:
+    return frozenset(curve.runs.select("resource", "run_id").iter_rows())
 
 
 def _steady_panel(panel: Panel, steady: ScalingCurve | None) -> Panel:
-    if steady is None or steady.runs.height != panel.curve.runs.height:
+    if steady is None:
         return panel
     ends = steady.runs.filter(pl.col(steady.x).is_in([int(steady.growth.label_a), int(steady.growth.label_b)]))
     cut_s = float(ends["cut_s"].cast(pl.Float64).max() or 0.0)  # type: ignore[arg-type] # numeric column

@@ -11,12 +11,14 @@ from typing import Final
 __all__ = ["copy_pages"]
 
 ROOT: Final = Path(__file__).parents[2]
-#: Pages that are not in docs/, and their names on the site.
+#: Pages that have another name on the site.
 _ELSEWHERE: Final = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "data/README.md": "recordings.md",
+    # Beside index.md, no page of a site can be called README.md.
+    "docs/README.md": "pages.md",
 }
 _LINK: Final = re.compile(r"(?P<image>!?)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
 _FENCED: Final = re.compile(r"(?ms)^ *```.*?^ *```$")

@@ -46,7 +46,7 @@ def test_links_lead_to_pages_of_the_site(tmp_path: Path) -> None:
 def test_the_navigation_names_pages_that_exist() -> None:
     navigation = yaml.safe_load((ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     pages = {page.name for page in (ROOT / "docs").glob("*.md")}
-    pages |= {"index.md", "changelog.md", "contributing.md", "recordings.md", PAGE}
+    pages |= {"index.md", "pages.md", "changelog.md", "contributing.md", "recordings.md", PAGE}
     assert {page for page in named(navigation) if not page.startswith("@")} <= pages
 
 

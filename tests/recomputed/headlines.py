@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from tests.recomputed.quantities import Ratio, adjust_by_holm, paired_ratio, throttled_share
+from tests.recomputed.quantities import Ratio, adjust_by_holm, paired_ratio, rate_after, throttled_share
 from tests.recomputed.truth import SKIP_FIRST, Truth
 
 #: Numbers that sentences spell out.
@@ -88,6 +88,8 @@ class Binding:
 ALPHA: Final = 0.05
 #: Share of periods from which a quota is the limit of a server, in per cent.
 STOPPED_PERCENT: Final = 50.0
+#: Most seconds of a start-up, half of a run.
+MOST_START_S: Final = 15
 #: How sure the begin, the end and the amount of other work on a machine are.
 UNSURE_S: Final = 4.0
 UNSURE_PERCENT: Final = 3.0
@@ -539,6 +541,74 @@ def leave_threads_open(truth: Truth, said: Said) -> Expected:
     many, few, ratio = truth.growth(said.words[0], "threads")
     assert ratio.p > ALPHA
     return [many, few, truth.workers_of_threads, ratio.value, ratio.low, ratio.high]
+
+
+_STEADY = "<n> s {} (<n> times, <n> to <n>)."
+
+
+def _grow_steadily(truth: Truth, said: Said, axis: str) -> list[float | Within]:
+    """The start-up that is left out, and bounds of the ratio of what follows it.
+
+    Where a start-up ends is known to a second, and that of the other side may be any up to it: the stated ratio has to
+    lie among those of all such cuts.
+    """
+    names = truth.by_axis(said.words[0], axis)
+    stated = int(said.value(len(said.numbers) - 4))
+    many, few = names[-1], names[0]
+    assert max(truth.find_start(name) for name in (few, many)) <= stated + 1, "the start-up takes longer"
+    assert stated <= MOST_START_S, "more than half of a run is left out"
+    cuts = range(stated + 2)
+    later = {(name, cut): rate_after(truth.runs, name, cut) for name in (many, few) for cut in cuts}
+    ratios = [
+        paired_ratio(later[many, first], later[few, second], family=len(names) - 1)
+        for first in cuts
+        for second in cuts
+        if max(first, second) >= stated - 1
+    ]
+    ends = [[getattr(one, end) for one in ratios] for end in ("value", "low", "high")]
+    return [float(stated), *(Within(min(one) - 0.005, max(one) + 0.005) for one in ends)]
+
+
+@binds(
+    "scalability",
+    "<op>: <n> workers do <n> times the work of <n> (<n> to <n>) with <n> threads; without the start-up of up to "
+    + _STEADY.format("this holds"),
+)
+def grow_by_workers_steadily(truth: Truth, said: Said) -> Expected:
+    """The same, and that it holds for the steady parts."""
+    later = _grow_steadily(truth, said, "workers")
+    assert isinstance(later[2], Within)
+    assert later[2].high > 1, "it does not hold"
+    return [*grow_by_workers(truth, said), *later]
+
+
+@binds(
+    "scalability",
+    "<op>: these runs do not show whether <n> threads do more or less work than <n> with <n> workers (<n> "
+    "times, <n> to "
+    "<n>); without the start-up of up to " + _STEADY.format("they do not show it either"),
+)
+def leave_threads_open_steadily(truth: Truth, said: Said) -> Expected:
+    """The same, and that the steady parts do not decide."""
+    later = _grow_steadily(truth, said, "threads")
+    assert isinstance(later[2], Within)
+    assert isinstance(later[3], Within)
+    assert later[2].low < 1 < later[3].high, "it is decided"
+    return [*leave_threads_open(truth, said), *later]
+
+
+@binds(
+    "scalability",
+    "<op>: <n> threads do only <n> times the work of <n> (<n> to <n>) with <n> workers; without the start-up of up to "
+    + _STEADY.format("these runs do not show a change"),
+)
+def fall_at_start_only(truth: Truth, said: Said) -> Expected:
+    """The same, and that the steady parts do not decide."""
+    later = _grow_steadily(truth, said, "threads")
+    assert isinstance(later[2], Within)
+    assert isinstance(later[3], Within)
+    assert later[2].low < 1 < later[3].high, "it is decided"
+    return [*fall_by_threads(truth, said), *later]
 
 
 @binds(

@@ -88,9 +88,11 @@ def adjust_by_holm(p: Sequence[float]) -> Array:
 
 
 def rate_after(runs: pd.DataFrame, resource: str, seconds: int) -> pd.Series[float]:
-    """The mean rate of each run of a configuration from a second on."""
+    """The mean rate of each run of a configuration from a second on, until its clients begin to stop."""
     rows = runs[runs["resource"] == resource]
-    return pd.Series([float(one[seconds:].mean()) for one in rows["series"]], index=rows["iteration"])
+    lasts = [int(np.flatnonzero(one >= 0.5 * np.median(one))[-1]) for one in rows["series"]]
+    means = [float(one[seconds : last + 1].mean()) for one, last in zip(rows["series"], lasts, strict=True)]
+    return pd.Series(means, index=rows["iteration"])
 
 
 def measure_blocks(runs: pd.DataFrame) -> dict[str, float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from tests.recomputed.quantities import Ratio, compare_family, find_foreign_work, profile, rate_after, select
@@ -132,9 +133,23 @@ class Truth:
         return pd.Series([float(one[:start_s].mean()) for one in rows["series"]], index=rows["iteration"])
 
     def _by_threads(self, operation: str) -> list[str]:
+        return self.by_axis(operation, "threads")
+
+    def by_axis(self, operation: str, axis: str) -> list[str]:
+        """The configurations of the usual set-up, from the smallest size (or fewest threads) on."""
+        other, size = (
+            ("workers", self.workers_of_threads) if axis == "threads" else ("threads", self.grid["threads"].iloc[0])
+        )
         rows = self.runs[self.runs["resource"].isin(self.usual_loads) & (self.runs["operation"] == operation)]
-        rows = rows[rows["workers"] == self.workers_of_threads].drop_duplicates("resource")
-        return [str(name) for name in rows.sort_values("threads")["resource"]]
+        rows = rows[rows[other] == size].drop_duplicates("resource")
+        return [str(name) for name in rows.sort_values(axis)["resource"]]
+
+    def find_start(self, resource: str) -> int:
+        """The second in which the runs of a configuration reach nine tenths of the rate of their second half."""
+        series = self.runs.loc[self.runs["resource"] == resource, "series"]
+        length = min(len(one) for one in series)
+        mean = np.mean([one[:length] for one in series], axis=0)
+        return int(np.argmax(mean >= 0.9 * mean[length // 2 :].mean()))
 
     def rates(self, resource: str) -> pd.Series[float]:
         """The throughputs of a configuration by block."""
