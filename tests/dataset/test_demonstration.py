@@ -118,7 +118,7 @@ def test_the_profile_is_of_the_steady_state(demonstration: Dataset) -> None:
     assert cells["insert", "steady"] == (497, 27.1, None)
     assert cells["select", "steady"] == (475, 21.3, None)
     found = {
-        str(one.stratum["kind"]): tuple(round(x, 2) for x in (one.ratio.estimate, *one.ratio.ends))
+        str(one.stratum["kind"]): tuple(round(x, 2) for x in (one.ratio.estimate, *one.ratio.ends) if x is not None)
         for one in study.sizes
     }
     assert found == {"insert": (0.26, 0.20, 0.33), "select": (0.32, 0.22, 0.47)}
