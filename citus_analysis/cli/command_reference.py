@@ -5,7 +5,9 @@ Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Final
 
 import click
 
@@ -28,10 +30,12 @@ Written from the commands' help by `python -m citus_analysis.cli.command_referen
 
 Errors are one line on stderr that names the file, the place in it and the way out; `--debug`, anywhere on the line,
 shows the traceback as well and changes no exit code. Long work shows a progress bar on a terminal and none in a pipe.
-`--json` prints one JSON document on stdout and nothing else.
+`--json` prints one JSON document on stdout and nothing else. `--debug` and `--help` belong to every command and are not
+repeated below.
 """
 
 _WIDTH = 100
+_OF_EVERY_COMMAND: Final = re.compile(r"(?m)^  (?:--debug|-h, --help) .*\n?")
 
 
 def command_line_markdown() -> str:
@@ -48,7 +52,10 @@ def command_line_markdown() -> str:
 
 
 def _block(name: str, command: click.Command, context: click.Context) -> str:
-    return f"## {name}\n\n```\n{command.get_help(context)}\n```\n"
+    text = command.get_help(context)
+    if context.parent is not None:
+        text = _OF_EVERY_COMMAND.sub("", text).rstrip().removesuffix("Options:")
+    return f"## {name}\n\n```\n{text.rstrip()}\n```\n"
 
 
 if __name__ == "__main__":
