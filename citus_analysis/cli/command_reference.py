@@ -5,7 +5,9 @@ Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Final
 
 import click
 
@@ -28,28 +30,33 @@ Written from the commands' help by `python -m citus_analysis.cli.command_referen
 
 Errors are one line on stderr that names the file, the place in it and the way out; `--debug`, anywhere on the line,
 shows the traceback as well and changes no exit code. Long work shows a progress bar on a terminal and none in a pipe.
-`--json` prints one JSON document on stdout and nothing else.
+`--json` prints one JSON document on stdout and nothing else. `--debug` and `--help` belong to every command and are not
+repeated below.
 """
 
 _WIDTH = 100
+_OF_EVERY_COMMAND: Final = re.compile(r"(?m)^  (?:--debug|-h, --help) .*\n?")
 
 
-def render_command_reference() -> str:
+def command_line_markdown() -> str:
     """The help of all commands as Markdown."""
     # The same settings as in a call, because click makes the help option once and keeps it.
     settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
     context = click.Context(commands, info_name="citus-analysis", **settings)
-    sections = [_render_command_help("citus-analysis", commands, context)]
+    sections = [_block("citus-analysis", commands, context)]
     for name in commands.list_commands(context):
         command = commands.get_command(context, name)
         assert command is not None  # noqa: S101 - it was just listed
-        sections.append(_render_command_help(name, command, click.Context(command, context, name)))
+        sections.append(_block(name, command, click.Context(command, context, name)))
     return "\n".join([_INTRODUCTION, *sections])
 
 
-def _render_command_help(name: str, command: click.Command, context: click.Context) -> str:
-    return f"## {name}\n\n```\n{command.get_help(context)}\n```\n"
+def _block(name: str, command: click.Command, context: click.Context) -> str:
+    text = command.get_help(context)
+    if context.parent is not None:
+        text = _OF_EVERY_COMMAND.sub("", text).rstrip().removesuffix("Options:")
+    return f"## {name}\n\n```\n{text.rstrip()}\n```\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_command_reference())
+    sys.stdout.write(command_line_markdown())
