@@ -38,20 +38,20 @@ _WIDTH = 100
 _OF_EVERY_COMMAND: Final = re.compile(r"(?m)^  (?:--debug|-h, --help) .*\n?")
 
 
-def command_line_markdown() -> str:
+def render_command_reference() -> str:
     """The help of all commands as Markdown."""
     # The same settings as in a call, because click makes the help option once and keeps it.
     settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
     context = click.Context(commands, info_name="citus-analysis", **settings)
-    sections = [_block("citus-analysis", commands, context)]
+    sections = [_render_command_help("citus-analysis", commands, context)]
     for name in commands.list_commands(context):
         command = commands.get_command(context, name)
         assert command is not None  # noqa: S101 - it was just listed
-        sections.append(_block(name, command, click.Context(command, context, name)))
+        sections.append(_render_command_help(name, command, click.Context(command, context, name)))
     return "\n".join([_INTRODUCTION, *sections])
 
 
-def _block(name: str, command: click.Command, context: click.Context) -> str:
+def _render_command_help(name: str, command: click.Command, context: click.Context) -> str:
     text = command.get_help(context)
     if context.parent is not None:
         text = _OF_EVERY_COMMAND.sub("", text).rstrip().removesuffix("Options:")
@@ -59,4 +59,4 @@ def _block(name: str, command: click.Command, context: click.Context) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(command_line_markdown())
+    sys.stdout.write(render_command_reference())
