@@ -31,7 +31,8 @@ Conversion of the lines:
 
 The output of `pgbench -i` becomes metrics of the section `INIT`, without a client.
 
-The report of a second run after the first is rejected, because the numbers of both would be mixed.
+The report of a second run after the first is rejected, because the numbers of both would be mixed; so is one that lacks
+its first lines, from the line on that comes a second time.
 """
 
 from __future__ import annotations
@@ -106,6 +107,21 @@ _SETTINGS: Final = (
     r"^(?:scaling factor|partitions|number of (?:clients|threads)|maximum number of tries|duration|"
     r"number of transactions per client|(?:initial|average) connection time)$"
 )
+#: Beginnings of the lines of a report, by the part of it that they stand in.
+_SETTING_LINES: Final = (
+    *("scaling factor: ", "partition method: ", "partitions: ", "query mode: ", "number of clients: "),
+    *("number of threads: ", "maximum number of tries: ", "duration: ", "number of transactions per client: "),
+)
+_COUNT_LINES: Final = (
+    *("number of transactions actually processed: ", "number of failed transactions: "),
+    *("number of transactions retried: ", "total number of retries: ", "number of transactions skipped: "),
+)
+_LATENCY_LINES: Final = (
+    *("latency average", "latency stddev", "latency minimum", "latency maximum", "rate limit schedule lag: "),
+    *("initial connection time = ", "average connection time = "),
+)
+#: With the last of them, a report is whole but for its commands and scripts.
+_TPS_LINES: Final = ("tps = ",)
 
 
 _OWN: Final = pl.col("section")
@@ -306,8 +322,23 @@ class Pgbench(Format):
         Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=3, repeats=True, continues=True),
         Opening(b"pgbench: ", rb"(?:error|fatal): (?!" + _LAST_WORDS + rb")", stage=3, repeats=True, continues=True),
         Opening(b"transaction type: ", stage=4, continues=True),
-        Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=5, continues=True),
+        *(
+            Opening(line.encode(), then, stage=stage, continues=True, ends=line in _TPS_LINES)
+            for stage, (lines, then) in enumerate(
+                (
+                    (_SETTING_LINES, rb"\w+(?: s)?\r?$"),
+                    (_COUNT_LINES, rb"[0-9]"),
+                    (_LATENCY_LINES, rb"(?:: | = |avg )?-?[0-9n]"),
+                    (_TPS_LINES, rb"-?[0-9n][^\n(]*(?:\(including connections|\((?:without|including rec)|\r?$)"),
+                    (_TPS_LINES, rb"-?[0-9n][^\n(]*\(excluding"),
+                ),
+                5,
+            )
+            for line in lines
+        ),
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=10, continues=True, ends=True),
     )
+    elapsed = re.compile(rb"^progress: ([0-9]+(?:\.[0-9]+)?) s, ", re.MULTILINE)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only pgbench prints."""
@@ -326,6 +357,10 @@ class _PgbenchReport(ReportParser):
     kinds = KINDS
     telling = ("version", "progress", "type", "init", "tps", "error")
     once = ("version", "type")
+    in_order = tuple(
+        "^(?:" + "|".join(lines) + ")"
+        for lines in (("transaction type: ",), _SETTING_LINES, _COUNT_LINES, _LATENCY_LINES, _TPS_LINES)
+    )
     other_run = "report of a second run in the same file; put each run's report into a file of its own"
     unknown = "not a line of a pgbench report"
     exact = ("progress", "init", "lag", "transactions", "processed", "tps")

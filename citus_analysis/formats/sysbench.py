@@ -34,7 +34,8 @@ Conversion of the lines:
 - a line with a number of more than 15 digits, such as a counter that went back gives, is rejected;
 - tests of a machine's memory and files are not read: their results are bytes.
 
-The report of a second run after the first is rejected, because the numbers of both would be mixed.
+The report of a second run after the first is rejected, because the numbers of both would be mixed; so is one that lacks
+its first lines, from the line on that comes a second time. A summary alone is read, without threads and version.
 """
 
 from __future__ import annotations
@@ -118,8 +119,14 @@ def pivot_hook_reports(values: pl.DataFrame) -> pl.DataFrame:
 
 
 _N: Final = f"({NUMBER})"
+#: The line of the version, or a summary without what stands before it.
 _SIGN: Final = Signs(
-    re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)
+    re.compile(
+        rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)"
+        rb"|^(?:SQL|OLTP test) statistics:\r?\n +queries performed:\r?$",
+        re.MULTILINE,
+    ),
+    (b"sysbench ", b"queries performed:"),
 )
 #: Lines of tests of a machine's memory and files, whose results are bytes.
 _OF_MACHINE: Final = re.compile(rb"^(?:Running memory speed test |Extra file open flags: )", re.MULTILINE)
@@ -135,6 +142,7 @@ _KINDS: Final = {
     # Other values at the beginning of a line (`Run: 2`) are not sysbench's.
     "value": r"^(?<name> +[A-Za-z][A-Za-z /]*?(?: \(eps\))?|Warmup time|Total operations): "
     rf"+(?<value>{NUMBER})(?<unit>s|ms)?(?: +\({NUMBER} per sec\.?\))?$",
+    "summary": r"^(?:SQL|OLTP test) statistics:$",
     **KINDS,
     "noise": FRAME + r"|^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
     r"|^Threads started!|^Warming up for "
@@ -180,8 +188,16 @@ class Sysbench(Format):
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
         Opening(b"Threads started!", stage=2, continues=True),
-        Opening(b"General statistics:", stage=3, continues=True),
+        Opening(b"[ ", rb"*[0-9.]+s ?\] Checkpoint report:", stage=3, continues=True, rewinds=True),
+        Opening(b"SQL statistics:", stage=4, continues=True),
+        Opening(b"OLTP test statistics:", stage=4, continues=True),
+        Opening(b"CPU speed:", stage=4, continues=True),
+        Opening(b"General statistics:", stage=5, continues=True),
+        Opening(b"Throughput:", rb"\r?$", stage=5, continues=True),
+        Opening(b"Latency (ms):", stage=6, continues=True),
+        Opening(b"Threads fairness:", stage=7, continues=True, ends=True),
     )
+    elapsed = re.compile(rb"^\[ *([0-9]+(?:\.[0-9]+)?)s ?\] (?:thds|threads): ", re.MULTILINE)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the line that names sysbench's version."""
@@ -205,8 +221,17 @@ class _SysbenchReport(ReportParser):
 
     tool = "sysbench"
     kinds = _KINDS
-    telling = ("version",)
+    telling = ("version", "summary")
     once = ("version",)
+    in_order = (
+        rf"^(?:Number of threads|Target transaction rate|Prime numbers limit): {NUMBER}",
+        r"^(?:(?:SQL|OLTP test) statistics|CPU speed):",
+        r"^(?:General statistics|Throughput):",
+        r"^(?:Latency \(ms\)| +response time):",
+        r"^Threads fairness:",
+    )
+    in_any_order = r"^ +[A-Za-z0-9][A-Za-z0-9 /.()]*: +[0-9]"
+    interim = _KINDS["checkpoint"]
     other_run = "report of a second run in the same file; put each run's report into a file of its own"
     unknown = "not a line of sysbench's report"
     #: Kinds of lines of which every number is read.
@@ -217,7 +242,8 @@ class _SysbenchReport(ReportParser):
         """Status lines of one block; the values of the report are kept for the end."""
         lines = self.judged(line_frame(block.data, block.offset))
         good = self.accepted(lines)
-        return build_parsed_report(lines, {"client_series": _build_sysbench_series(good.filter(kind="status"))})
+        tables = {"client_series": _build_sysbench_series(good.filter(kind="status"))}
+        return build_parsed_report(lines, tables, noise=("noise", "summary"))
 
     def finish(self) -> Parsed:
         """The client, the values of its report, its histogram and its errors."""
@@ -236,12 +262,16 @@ class _SysbenchReport(ReportParser):
         }
         # Output without a number of threads is from `prepare` or `cleanup`, not from a run.
         if settings or metrics.height:
-            settings["version"] = _extract_kind_groups(lines, "version")["1"].item(0)
-            tables["clients"] = _build_sysbench_client(metrics, reports.filter(threads=0).tail(1), settings)
+            # A summary alone names no version.
+            version = next(iter(_extract_kind_groups(lines, "version")["1"]), None)
+            whole = reports.filter(threads=0).tail(1)
+            tables["clients"] = _build_sysbench_client(metrics, whole, settings, version)
         return Parsed(tables, 0)
 
 
-def _build_sysbench_client(metrics: pl.DataFrame, whole: pl.DataFrame, settings: Mapping[str, str]) -> pl.DataFrame:
+def _build_sysbench_client(
+    metrics: pl.DataFrame, whole: pl.DataFrame, settings: Mapping[str, str], version: str | None
+) -> pl.DataFrame:
     """The client's row, from the printed report or else from a hook's report of the whole run (`whole`)."""
     sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
     last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
@@ -253,7 +283,7 @@ def _build_sysbench_client(metrics: pl.DataFrame, whole: pl.DataFrame, settings:
     threads, rate = (settings.get(name) for name in ("Number of threads", "Target transaction rate"))
     facts = {
         "tool": "sysbench",
-        "tool_version": settings["version"],
+        "tool_version": version,
         "threads": None if threads is None else convert_to_count(float(threads), MAX_CLIENTS),
         "target_ops_s": None if rate is None else float(rate),
         "rate_limited": rate is not None,

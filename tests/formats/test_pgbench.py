@@ -272,7 +272,7 @@ def test_older_versions(tmp_path: Path) -> None:
     [b"number of clients: 99999999999", b"duration: nan s", b"progress: 99999999999.0 s, 1.0 tps", b"tps = nan (x)"],
 )
 def test_absurd_values_do_no_harm(tmp_path: Path, line: bytes) -> None:
-    result = read_bytes(FORMAT, tmp_path, b"pgbench (18.1)\n" + line + b"\nnumber of failed transactions: 7 (1.0%)\n")
+    result = read_bytes(FORMAT, tmp_path, b"pgbench (18.1)\nnumber of failed transactions: 7 (1.0%)\n" + line + b"\n")
     assert client(result)["failed_operations"] == 7
 
 

@@ -104,6 +104,8 @@ _TOO_LONG: Final = f"a number of more than {_MOST_DIGITS} digits"
 _LONG: Final = rf"[0-9]{{{_MOST_DIGITS + 1}}}"
 _CUT: Final = rf"([0-9]{{{_MOST_DIGITS}}})[0-9]+"
 MAX_CLIENTS: Final = 2**31 - 1
+#: What differs between the same line of two reports.
+_DIGITS: Final = re.compile(r"-?(?:[0-9][0-9.,/]*|nan|NaN)")
 
 
 @dataclass
@@ -115,7 +117,13 @@ class ReportParser:
         kinds: kind of a line -> pattern; the first that matches decides.
         telling: kinds of lines that only this tool prints.
         once: kinds of lines that occur once in a run: from the second one on, lines are of another run.
-        other_run: reason to reject these.
+        in_order: lines that a run prints once, as regular expressions: those of one stage of the report after the
+            other. A line that comes again, or after one of a later stage, begins the report of another run, which may
+            lack its first lines; the numbers in a line are not compared.
+        in_any_order: regular expression of further lines that a run prints once, in any order.
+        interim: regular expression of a line before an interim report; the lines of the report come once more at the
+            end.
+        other_run: reason to reject lines of another run.
         unknown: reason to reject a line of no kind.
         exact: kinds whose lines are rejected if they have a number of more than :data:`_MOST_DIGITS` digits: a pattern
             that reads only some of a line would cut it. None: long numbers are no reason.
@@ -132,6 +140,9 @@ class ReportParser:
     kinds: ClassVar[Mapping[str, str]]
     telling: ClassVar[Collection[str]]
     once: ClassVar[Sequence[str]] = ()
+    in_order: ClassVar[Sequence[str]] = ()
+    in_any_order: ClassVar[str] = "$^"
+    interim: ClassVar[str] = "$^"
     other_run: ClassVar[str] = ""
     unknown: ClassVar[str]
     exact: ClassVar[Sequence[str] | None] = ()
@@ -142,6 +153,10 @@ class ReportParser:
     errors: pl.DataFrame = field(default_factory=TABLES["client_errors"].parsed().empty)
     kept: list[pl.DataFrame] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
+    _stage: int = 0
+    _is_interim: bool = False
+    _printed: set[str] = field(default_factory=set)
+    _further: bool = False
 
     def pieces(self, content: Content) -> Iterator[Parsed]:
         """A piece for each block of a report, and one for the whole.
@@ -170,7 +185,7 @@ class ReportParser:
         """
         text, kind = lines["text"], classify_texts(lines["text"], self.kinds)
         reasons = {
-            self.other_run: self.is_of_other_run(),
+            self.other_run: self.is_of_other_run() | self._is_of_further_report(text),
             UNTERMINATED: pl.lit(not self.cut) & ~pl.col("terminated"),
             _TOO_LONG: pl.lit(value=False)
             if self.exact is None
@@ -184,6 +199,34 @@ class ReportParser:
     def is_of_other_run(self) -> pl.Expr:
         """Whether each of the next lines is of another run."""
         return pl.any_horizontal(pl.lit(value=False), *(self.times_seen(kind) > 1 for kind in self.once))
+
+    def _is_of_further_report(self, text: pl.Series) -> pl.Series:
+        """Whether each of the next lines stands in a further report, one that may have no beginning."""
+        begin = 0 if self._further else len(text)
+        if self.in_order and not self._further:
+            lines = text.str.contains("|".join((*self.in_order, self.in_any_order, self.interim))).fill_null(value=False).arg_true()
+            begin = next((place for place in lines.to_list() if self._begins_further_report(text[place])), begin)
+            self._further = begin < len(text)
+        return pl.Series([False]).new_from_index(0, begin).extend(pl.Series([True]).new_from_index(0, len(text) - begin))
+
+    def _begins_further_report(self, line: str) -> bool:
+        if re.search(self.interim, line):
+            self._begin_report(is_interim=True)
+            return False
+        stages = (stage for stage, pattern in enumerate(self.in_order) if re.search(pattern, line))
+        stage = next(stages, self._stage)
+        name = _DIGITS.sub("", line).strip()
+        if stage < self._stage or name in self._printed:
+            if not self._is_interim:
+                return True
+            self._begin_report(is_interim=False)
+        self._stage = stage
+        self._printed.add(name)
+        return False
+
+    def _begin_report(self, *, is_interim: bool) -> None:
+        self._stage, self._is_interim = 0, is_interim
+        self._printed.clear()
 
     def times_seen(self, kind: str) -> pl.Expr:
         """How many lines of a kind of :attr:`once` there are up to each of the next lines."""

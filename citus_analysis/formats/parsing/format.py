@@ -143,6 +143,9 @@ class Opening:
         repeats: the line may occur again in the same output.
         continues: after the lines of another tool, the line belongs to the output before them, if its order allows
             this: both tools wrote at the same time. Otherwise it begins another output.
+        ends: with this line the output is whole.
+        rewinds: the line, which may occur again, begins an interim report: lines of later stages follow, and come once
+            more at the end.
         whole: the output begins with this line and has no other opening: a table of CSV, or a JSON document, with which
             it ends.
 
@@ -157,6 +160,8 @@ class Opening:
     stage: int = 0
     repeats: bool = False
     continues: bool = False
+    ends: bool = False
+    rewinds: bool = False
     whole: bool = False
 
     @cached_property
@@ -284,6 +289,8 @@ class Format(ABC):
             `operation_latencies`; values with a unit of time are converted.
         openings: lines by which the beginning of an output of the tool is found in a text that contains several
             outputs; files of a format that declares none are never divided.
+        elapsed: the time since the begin of a run in a line of its series, as the only group of a regular expression
+            with line begins; in a further run it begins again.
     """
 
     name: ClassVar[str]
@@ -294,6 +301,7 @@ class Format(ABC):
     options: ClassVar[tuple[Option, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
     openings: ClassVar[tuple[Opening, ...]] = ()
+    elapsed: ClassVar[re.Pattern[bytes] | None] = None
 
     @abstractmethod
     def detect(self, name: str, head: bytes) -> float:

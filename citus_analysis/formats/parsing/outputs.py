@@ -138,6 +138,10 @@ Detect: TypeAlias = Callable[[bytes], Format | None]
 
 #: An output without an opening is looked for at so many lines between others.
 _FIRST_LINES: Final = 8
+#: Lines of a tool alternate with another's if they stand in at least this many places.
+_FEWEST: Final = 2
+#: Runs one after another print at least so many lines of their series.
+_FEWEST_LINES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,21 @@ class OutputChunk:
         return self.marks[0].opening.whole
 
     @property
+    def openings(self) -> list[Opening]:
+        """The openings of its marks."""
+        return [mark.opening for mark in self.marks]
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether it has a line of the report that a run prints at its end."""
+        return any(_is_of_report(mark) for mark in self.marks)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is whole."""
+        return any(opening.ends for opening in self.openings)
+
+    @property
     def repeated(self) -> list[int]:
         """Where openings occur again that begin another output if something else stands before them."""
         seen: set[Opening] = set()
@@ -181,26 +200,33 @@ def find_output_chunks(text: bytes, marks: Sequence[Mark]) -> list[OutputChunk]:
     Raises:
         FormatError: two tools wrote to the text at the same time.
     """
+    found = every = _split_at_marks(text, marks)
     while True:
-        found = _split_at_marks(text, marks)
         heads = (text[one.begin : min(one.end, one.begin + HEAD_BYTES)] for one in found)
         good = [one for one, head in zip(found, heads, strict=True) if one.format.detect("", head) >= SURE_ENOUGH]
         if len(good) == len(found):
             break
-        marks = [mark for one in good for mark in one.marks]
+        found = _split_at_marks(text, [mark for one in good for mark in one.marks])
     _check_order(text, found)
-    return found
+    _check_reports(text, every)
+    return [part for one in found for part in _split_at_restarts(text, one)]
 
 
 def _split_at_marks(text: bytes, marks: Iterable[Mark]) -> list[OutputChunk]:
     groups: list[list[Mark]] = []
     seen: set[Opening] = set()
+    rewound: Opening | None = None
     for mark in marks:
         last = groups[-1][-1] if groups else None
-        if last is None or not _follows(last, mark, seen) or _is_after_launch(text, last, mark):
+        if last is None or not _follows(last, mark, seen, rewound) or _is_after_launch(text, last, mark):
             groups.append([])
-            seen = set()
+            seen, rewound = set(), None
+        elif not _follows(last, mark, seen):
+            # What follows the lines for which it was rewound comes once more, at the end.
+            seen, rewound = {one for one in seen if rewound and one.stage < rewound.stage}, None
         groups[-1].append(mark)
+        if mark.opening.rewinds:
+            seen, rewound = {one for one in seen if one.stage < mark.opening.stage}, mark.opening
         seen.add(mark.opening)
     begins = [own[0].offset for own in groups]
     return [
@@ -209,11 +235,20 @@ def _split_at_marks(text: bytes, marks: Iterable[Mark]) -> list[OutputChunk]:
     ]
 
 
-def _follows(last: Mark, mark: Mark, seen: AbstractSet[Opening]) -> bool:
-    """Whether an opening can follow others of the same output: in their order, and again only if it repeats."""
+def _follows(last: Mark, mark: Mark, seen: AbstractSet[Opening], rewound: Opening | None = None) -> bool:
+    """Whether an opening can follow others of the same output: in their order, and again only if it repeats.
+
+    Args:
+        last: the opening before.
+        mark: the opening.
+        seen: the openings before, since the output was rewound.
+        rewound: the opening that rewound it.
+    """
     own = mark.opening
     if last.format is not mark.format or own.whole or last.opening.whole:
         return False
+    if own.rewinds or (rewound is not None and own.stage > rewound.stage):
+        return True
     return own.stage >= last.opening.stage and (own.repeats or own not in seen)
 
 
@@ -268,6 +303,54 @@ def _check_order(text: bytes, found: Sequence[OutputChunk]) -> None:
         if continues and _follows(before[-1], first, {mark.opening for mark in before}):
             raise make_interleaving_error(text, one.format, found[earlier + 1])
         newest[one.format.name] = place
+
+
+def _check_reports(text: bytes, found: Sequence[OutputChunk]) -> None:
+    """Refuse a text in which the lines of several reports of one tool alternate.
+
+    Then a report begins before the one before it has its last line, again and again; or one without its first lines
+    may continue an earlier one as well, or belong to a beginning whose report is not there.
+
+    Raises:
+        FormatError: there are such reports.
+    """
+    broken = 0
+    for place, one in enumerate(found):
+        first = one.marks[0]
+        if not _is_of_report(first):
+            continue
+        before = [other for other in found[:place] if other.format is one.format]
+        last = found[place - 1] if place else one
+        named = last is not one and _is_after_launch(text, last.marks[-1], first)
+        broken += last.format is one.format and last is not one and last.is_reporting and not last.ended and not named
+        open_ = [other for other in before if not other.ended and other is not last]
+        continued = any(other.is_reporting and _follows(other.marks[-1], first, {*other.openings}) for other in open_)
+        lost = [other for other in before if not (other.is_reporting or other.ended or _is_of_report(other.marks[0]))]
+        if broken >= _FEWEST or ((continued or lost) and not named):
+            raise make_interleaving_error(text, one.format, one)
+
+
+def _is_of_report(mark: Mark) -> bool:
+    """Whether a line is one of those that a run prints once, after its first lines."""
+    return mark.opening.continues and not mark.opening.repeats and not mark.opening.rewinds
+
+
+def _split_at_restarts(text: bytes, one: OutputChunk) -> list[OutputChunk]:
+    """An output, parted where the time since the begin of a run begins again.
+
+    Raises:
+        FormatError: it does so every few lines, because several runs wrote at the same time.
+    """
+    times = [] if one.format.elapsed is None else [*one.format.elapsed.finditer(text, one.begin, one.end)]
+    again = [later for earlier, later in pairwise(times) if float(later[1]) <= float(earlier[1])]
+    if len(again) >= _FEWEST and len(again) * _FEWEST_LINES > len(times):
+        raise make_interleaving_error(text, one.format, one)
+    cuts = [one.begin, *(found.start() for found in again), one.end]
+    parts = []
+    for begin, end in pairwise(cuts):
+        marks = tuple(mark for mark in one.marks if begin <= mark.offset < end)
+        parts.append(replace(one, begin=begin, end=end, marks=marks or (Mark(begin, Opening(b""), one.format),)))
+    return parts
 
 
 def make_interleaving_error(text: bytes, first: Format, second: OutputChunk) -> FormatError:
@@ -463,9 +546,6 @@ def _own_bytes(data: bytes, trial: Trial, own: Format, *, limited: bool, followe
 
 
 # Outputs of two tools that wrote to one text at the same time: lines within one that the other would print.
-
-#: Lines of a tool alternate with another's if they stand in at least this many places.
-_FEWEST: Final = 2
 
 
 def check_apart(text: bytes, found: Sequence[OutputBounds]) -> None:
