@@ -112,7 +112,7 @@ KINDS: Final = {
     "query": rf"{_USER}query ([0-9]{{1,3}}) completed in ({NUMBER}) seconds$",
     "queries": rf"{_USER}(?:Completed ([0-9]{{1,9}}) query set\(s\) in ({NUMBER}) seconds"
     rf"|Geometric mean .* is ({NUMBER}))$",
-    "counter": rf"^([0-9]{{1,15}}) ([A-Z][A-Za-z0-9 ]*) (?:tpm|qph)(?: @ ({_DATE}))?$",
+    "counter": rf"^([0-9]{{1,15}}) ([A-Z][A-Za-z0-9]*(?: [A-Z][A-Za-z0-9]*)?) (?:tpm|qph)(?: @ ({_DATE}))?$",
     "listed": rf'^ *"(?P<time>{_ISO})": "(?P<per_minute>[0-9]{{1,15}})",?$',
     "user": rf"^>>>>> VIRTUAL USER ([0-9]{{1,9}}) : ELAPSED TIME : {NUMBER}ms$",
     "summary": rf"^>>>>> SUMMARY OF ([0-9]{{1,9}}) ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : {NUMBER}ms$",

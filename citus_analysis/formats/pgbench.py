@@ -80,7 +80,8 @@ KINDS: Final = {
     r"|^(?:creating|set) (?:tables|\w+ keys?|partitions)|^generating data|^partition method: |^script statistics:"
     r"|^(?: - )?statement latencies in milliseconds",
     "version": r"^pgbench \([0-9].*\)$",
-    "progress": rf"^progress: ([0-9]{{1,10}}(?:\.[0-9]+)?) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?(.*)$",
+    "progress": rf"^progress: ([0-9]{{1,10}}(?:\.[0-9]+)?) s, ({_NUMBER}) tps(?:, lat ({_NUMBER}) ms)?"
+    rf"((?: stddev {_NUMBER})?(?:, (?:lag {_NUMBER} ms|[0-9]{{1,15}} (?:failed|skipped|retried|retries)))*)$",
     "type": r"^transaction type: (.+)$",
     "script": r"^SQL script [0-9]+: (.+)$",
     "mode": r"^query mode: (\w+)$",
@@ -88,7 +89,7 @@ KINDS: Final = {
     "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
     "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
     "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
-    "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
+    "tps": rf"^tps = ({_NUMBER})(?: (\([a-z ]{{1,60}}\)))?$",
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
     "value": rf"^(?: - )?({_NAMES})(?: =|:) ({_NUMBER})(?:/([0-9]{{1,15}}))?(?: (ms|s)\b)?"
     rf"(?: \((?:targets )?({_NUMBER}) ?%[^()]*\)| \([a-z ]{{1,60}}\))?$",
@@ -97,6 +98,8 @@ KINDS: Final = {
     "old_command": r"^\t(-?[0-9]{1,15}\.[0-9]{6})\t()()\s*(\S.*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
+#: The name of a script with the line after it, which lost the line end between them.
+_JOINED: Final = r"^(?:transaction type|SQL script [0-9]+): .*(?:scaling factor: [0-9]+| - weight: [0-9]+.*)$"
 #: Kinds of lines about a command of a script.
 COMMANDS: Final = ("command", "old_command")
 #: Kinds of lines that say nothing of the run as a whole, of which there may be many.
@@ -303,7 +306,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     tables = ("clients", "client_metrics", "client_series", "client_errors")
     noise = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = {
@@ -338,7 +341,7 @@ class Pgbench(Format):
         ),
         Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=10, continues=True, ends=True),
     )
-    elapsed = re.compile(rb"^progress: ([0-9]+(?:\.[0-9]+)?) s, ", re.MULTILINE)
+    elapsed = re.compile(rb"(?:^|\r)progress: ([0-9]+(?:\.[0-9]+)?) s, ", re.MULTILINE)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only pgbench prints."""
@@ -388,6 +391,8 @@ class _PgbenchReport(ReportParser):
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),
+            # Of a report that lost its last line, the throughput of a script is not that of the run.
+            (pl.col("metric") != "tps") | (pl.col("section") == OVERALL),
             pl.col("value").is_between(0, MAX_COUNT),
         )
         # Scripts repeat the names of the totals, which come first.
@@ -398,8 +403,8 @@ class _PgbenchReport(ReportParser):
         return Parsed(tables, 0)
 
     def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines that continue an error are rejected where none was printed before."""
-        stray = pl.when(self.is_stray()).then(pl.lit(self.unknown))
+        """Lines that continue an error are rejected where none was printed before, and two lines in one."""
+        stray = pl.when(self.is_stray() | pl.col("text").str.contains(_JOINED)).then(pl.lit(self.unknown))
         return super().judged(lines).with_columns(reason=pl.coalesce("reason", stray))
 
     def _series(self, progress: pl.DataFrame) -> pl.DataFrame:

@@ -119,6 +119,8 @@ def pivot_hook_reports(values: pl.DataFrame) -> pl.DataFrame:
 
 
 _N: Final = f"({NUMBER})"
+#: A rate, which may also not be a number.
+_R: Final = rf"(?:{NUMBER}|-?nan|inf)"
 #: The line of the version, or a summary without what stands before it.
 _SIGN: Final = Signs(
     re.compile(
@@ -134,7 +136,9 @@ _OF_MACHINE: Final = re.compile(rb"^(?:Running memory speed test |Extra file ope
 _KINDS: Final = {
     "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
     "checkpoint": rf"^\[ *{_N}s ?\] Checkpoint report:$",
-    "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}(?:,? |$)",
+    "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}(?:,? (?:(?:qps|reads|writes): +{_R}"
+    rf"|\(r/w/o: {_R}/{_R}/{_R}\)|lat \(ms,[0-9]+%\): {_R}|response time: {_R}ms \([0-9]+%\)"
+    rf"|(?:err/s|errors|reconn/s|reconnects):? +{_R}))*$",
     "bucket": rf"^ *(?<bucket_ms>{NUMBER}) \|\** +(?<value>[0-9]{{1,15}})$",
     "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
     "percentile": rf"^ +(?:approx\. +)?(?<percent>[0-9]{{1,3}})(?:th)? percentile: +(?<value>{NUMBER})(?:ms)?$",
@@ -144,10 +148,12 @@ _KINDS: Final = {
     rf"+(?<value>{NUMBER})(?<unit>s|ms)?(?: +\({NUMBER} per sec\.?\))?$",
     "summary": r"^(?:SQL|OLTP test) statistics:$",
     **KINDS,
-    "noise": FRAME + r"|^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
+    "noise": FRAME + r"|^ *$|^Running the test(?: with following options:)?$|^Report (?:intermediate|checkpoint)"
+    r"|^Initializing |^Random number"
     r"|^Threads started!|^Warming up for "
     r"|^(?:SQL|General|Throughput|Latency|CPU|Threads|Test execution|OLTP test)[a-z ]*(?:\(ms\))?:?$|^Done\.$"
-    r"|^ +(?:queries performed|response time|percentile stats):|^Latency histogram|^ +value +-+ distribution|^ *-+$"
+    r"|^ +(?:queries performed|response time|percentile stats): *(?:disabled)?$"
+    r"|^Latency histogram|^ +value +-+ distribution|^ *-+$"
     r"|^\[ *[0-9.]+s ?\] queue length:|^Time limit exceeded|^\(last message repeated|^Debug mode|^DEBUG: "
     r"|^(?:Creating|Inserting|Dropping) |^[A-Za-z]+ tests? with the following|^Doing |^  [a-z]+ ?[a-z]*: ",
     "error": r"^(?:FATAL|ALERT|CRITICAL|ERROR|WARNING): |^PANIC: ",
@@ -179,7 +185,7 @@ class Sysbench(Format):
     """Report of `sysbench`, with or without `--report-interval`, `--histogram` and `--report-checkpoints`."""
 
     name: ClassVar[str] = "sysbench"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_errors")
     noise = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
     dropped = "of intervals: the number of threads, which is that of the client"
@@ -197,7 +203,7 @@ class Sysbench(Format):
         Opening(b"Latency (ms):", stage=6, continues=True),
         Opening(b"Threads fairness:", stage=7, continues=True, ends=True),
     )
-    elapsed = re.compile(rb"^\[ *([0-9]+(?:\.[0-9]+)?)s ?\] (?:thds|threads): ", re.MULTILINE)
+    elapsed = re.compile(rb"(?:^|\r)\[ *([0-9]+(?:\.[0-9]+)?)s ?\] (?:thds|threads): ", re.MULTILINE)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the line that names sysbench's version."""

@@ -6,11 +6,13 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import find_outputs, format_named, formats
-from citus_analysis.formats.parsing.outputs import ToolOutput
+from citus_analysis.formats.parsing.outputs import ToolOutput, parse_pieces
 from citus_analysis.formats.parsing.transcripts import HINT_CHARS, parse_hint_facts
 from tests.formats.concatenated import BETWEEN, DATA, Sample, concatenated, rows, samples
 
@@ -399,3 +401,60 @@ def test_a_hint_is_redacted_printable_and_short() -> None:
     assert len(one.hint) <= HINT_CHARS
     assert all(line.isprintable() for line in one.hint.splitlines())
     assert one.hint.splitlines()[-1].startswith("+ PGPASSWORD=***")
+
+
+#: Where a copy of a report begins that lost its first lines.
+LATE_BEGINS = {
+    "pgbench": (b"scaling factor: ", b"number of clients: ", b"duration: ", b"latency average", b"tps = "),
+    "sysbench": (b"SQL statistics:", b"General statistics:", b"    transactions: "),
+}
+
+
+def read_throughputs(text: bytes) -> list[float | None]:
+    """The throughput of each output, of which a second report is no part."""
+    return [
+        client["throughput_ops_s"][0]
+        for one in find_outputs(text)
+        for piece in parse_pieces(format_named(one.format_name), text[one.own]) or ()
+        if (client := piece.frame("clients")).height
+    ]
+
+
+@pytest.mark.parametrize(("name", "begin"), [(name, begin) for name, begins in LATE_BEGINS.items() for begin in begins])
+@pytest.mark.parametrize("between", [b"", b"=== RUN 2 ===\n"])
+def test_a_second_report_without_its_first_lines_is_no_part_of_the_first(
+    name: str, begin: bytes, between: bytes
+) -> None:
+    first = pgbench(4) if name == "pgbench" else SYSBENCH
+    second = pgbench(16) if name == "pgbench" else SYSBENCH.replace(b"transactions:      ", b"transactions:      9")
+    at = second.index(begin)
+    found = read_throughputs(first + between + second[at:])
+    assert found[0] == read_throughputs(first)[0]
+    # What remains of the second is a run of its own, or rejected.
+    assert found[1:] in ([], read_throughputs(second), [None])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reports_of_one_tool_whose_lines_alternate_are_refused(seed: int) -> None:
+    chance = random.Random(seed)
+    waiting = [pgbench(clients).splitlines(keepends=True) for clients in (1, 4)]
+    mixed = [waiting[0].pop(0), waiting[1].pop(0), waiting[0].pop(0), waiting[1].pop(0)]
+    while all(waiting):
+        mixed.append(waiting[chance.randrange(2)].pop(0))
+    with pytest.raises(FormatError, match="lines of several outputs of pgbench alternate"):
+        find_outputs(b"".join([*mixed, *waiting[0], *waiting[1]]))
+
+
+def test_two_lines_in_one_are_no_value_of_the_first() -> None:
+    text = pgbench(4, progress=True)
+    line, tail = text.index(b"progress: 2"), text.index(b"transaction type")
+    glued = text[: line - 1] + text[line:]
+    (piece,) = [one for one in parse_pieces(format_named("pgbench"), glued) or () if one.frame("rejects").height]
+    assert piece.frame("rejects")["excerpt"].str.contains("progress: 1.*progress: 2").all()
+    # A terminal shows the next line in the place of one that ends with a carriage return.
+    returned = text[: line - 1] + b"\r" + text[line : tail - 1] + b"\r" + text[tail:]
+    assert cut(returned) == [("pgbench", returned)]
+    pieces = [parse_pieces(format_named("pgbench"), data) or () for data in (text, returned)]
+    whole, again = (pl.concat(one.frame("client_series") for one in own) for own in pieces)
+    assert whole.height == 3
+    assert_frame_equal(whole, again)

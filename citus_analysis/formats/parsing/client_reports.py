@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -104,6 +104,8 @@ _TOO_LONG: Final = f"a number of more than {_MOST_DIGITS} digits"
 _LONG: Final = rf"[0-9]{{{_MOST_DIGITS + 1}}}"
 _CUT: Final = rf"([0-9]{{{_MOST_DIGITS}}})[0-9]+"
 MAX_CLIENTS: Final = 2**31 - 1
+#: A line end of the same length as another.
+_RETURN: Final = re.compile(rb"\r(?!\n|\Z)")
 #: What differs between the same line of two reports.
 _DIGITS: Final = re.compile(r"-?(?:[0-9][0-9.,/]*|nan|NaN)")
 
@@ -155,7 +157,7 @@ class ReportParser:
     seen: Counter[str] = field(default_factory=Counter)
     _stage: int = 0
     _is_interim: bool = False
-    _printed: set[str] = field(default_factory=set)
+    _of_report: set[str] = field(default_factory=set)
     _further: bool = False
 
     def pieces(self, content: Content) -> Iterator[Parsed]:
@@ -204,10 +206,16 @@ class ReportParser:
         """Whether each of the next lines stands in a further report, one that may have no beginning."""
         begin = 0 if self._further else len(text)
         if self.in_order and not self._further:
-            lines = text.str.contains("|".join((*self.in_order, self.in_any_order, self.interim))).fill_null(value=False).arg_true()
+            lines = (
+                text.str.contains("|".join((*self.in_order, self.in_any_order, self.interim)))
+                .fill_null(value=False)
+                .arg_true()
+            )
             begin = next((place for place in lines.to_list() if self._begins_further_report(text[place])), begin)
             self._further = begin < len(text)
-        return pl.Series([False]).new_from_index(0, begin).extend(pl.Series([True]).new_from_index(0, len(text) - begin))
+        return (
+            pl.Series([False]).new_from_index(0, begin).extend(pl.Series([True]).new_from_index(0, len(text) - begin))
+        )
 
     def _begins_further_report(self, line: str) -> bool:
         if re.search(self.interim, line):
@@ -216,17 +224,17 @@ class ReportParser:
         stages = (stage for stage, pattern in enumerate(self.in_order) if re.search(pattern, line))
         stage = next(stages, self._stage)
         name = _DIGITS.sub("", line).strip()
-        if stage < self._stage or name in self._printed:
+        if stage < self._stage or name in self._of_report:
             if not self._is_interim:
                 return True
             self._begin_report(is_interim=False)
         self._stage = stage
-        self._printed.add(name)
+        self._of_report.add(name)
         return False
 
     def _begin_report(self, *, is_interim: bool) -> None:
         self._stage, self._is_interim = 0, is_interim
-        self._printed.clear()
+        self._of_report.clear()
 
     def times_seen(self, kind: str) -> pl.Expr:
         """How many lines of a kind of :attr:`once` there are up to each of the next lines."""
@@ -251,10 +259,13 @@ class ReportParser:
 def parse_each_block(
     content: Content, read: Callable[[Block], Parsed], too_long: str | None = None
 ) -> Iterator[Parsed]:
-    """The piece of each block, as it is read; lines too long for a block are rejected, for a reason in words."""
+    """The piece of each block, as it is read; lines too long for a block are rejected, for a reason in words.
+
+    A carriage return alone ends a line, too: a terminal shows the next one in its place.
+    """
     for block in content.blocks():
         if not block.oversized:
-            yield read(block)
+            yield read(replace(block, data=_RETURN.sub(b"\n", block.data)) if b"\r" in block.data else block)
         elif too_long is None:
             yield reject_oversized(block)
         else:

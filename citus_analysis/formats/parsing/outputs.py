@@ -105,7 +105,7 @@ def _compile_marker_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], Ma
     Consoles print a carriage return at the beginning of a line.
     """
     opens = rb"\r?(?=" + rb"|".join(re.escape(one.begins) for one in list_start_markers()) + rb")"
-    first, later = re.compile(rb"(?:%b)?%b" % (re.escape(codecs.BOM_UTF8), opens)), re.compile(rb"\n" + opens)
+    first, later = re.compile(rb"(?:%b)?%b" % (re.escape(codecs.BOM_UTF8), opens)), re.compile(rb"[\n\r]" + opens)
     initials = {one.begins[0] for one in list_start_markers()}
     return first, later, {byte: [one for one in list_start_markers() if one.begins[0] == byte] for byte in initials}
 
