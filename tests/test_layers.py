@@ -49,6 +49,8 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
+    ("published", "spans"),
+    ("published", "bottleneck"),
     ("attribution", "runs"),
     ("attribution", "stats"),
     ("attribution", "spans"),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 import polars as pl
 
@@ -468,7 +468,19 @@ def _sum_foreign_work(cpu: pl.DataFrame) -> ForeignWork:
     return ForeignWork(seconds, found)
 
 
-def describe_foreign_work(row: Mapping[str, Any]) -> str:
+class _ForeignRow(TypedDict):
+    """A row of `ForeignWork.runs`, as far as its words need it."""
+
+    times: list[str]
+    program: str | None
+    method: str
+    like_runs: int
+    foreign_s: float
+    sampled_s: float
+    foreign_percent: float
+
+
+def describe_foreign_work(row: _ForeignRow) -> str:
     """Foreign work in a run in words.
 
     Args:
@@ -493,7 +505,8 @@ def tabulate_foreign_doubts(tables: Mapping[str, Frame]) -> pl.DataFrame:
         tables: those of :data:`ACCOUNT_TABLES`.
     """
     found = find_foreign_work(tables).runs.filter(pl.col("foreign_s") > 0)
-    words = pl.Series("foreign_work", [describe_foreign_work(row) for row in found.iter_rows(named=True)], pl.String)
+    rows = cast("list[_ForeignRow]", found.to_dicts())
+    words = pl.Series("foreign_work", [describe_foreign_work(row) for row in rows], pl.String)
     return found.select(*RUN, foreign_share_percent="share_percent").with_columns(words)
 
 

@@ -21,7 +21,6 @@ from citus_analysis.dataset.advice import write_advice
 from citus_analysis.dataset.derive import (
     DERIVATIONS,
     DOUBTED_FROM,
-    MOST_RECORDS,
     Derivation,
     ResourceTables,
     find_doubtful_runs,
@@ -49,8 +48,9 @@ from citus_analysis.dataset.recognise import (
     name_sources,
     recognise,
 )
+from citus_analysis.dataset.resource_folders import Identifier
 from citus_analysis.dataset.run_windows import KnownRun, assign
-from citus_analysis.dataset.source_files import Identifier, SourceFile
+from citus_analysis.dataset.source_files import SourceFile
 from citus_analysis.dataset.store import FolderStore
 from citus_analysis.dataset.study_design import Design
 from citus_analysis.dataset.walk import (
@@ -957,6 +957,8 @@ class _IngestPass:
         self, outdated: Sequence[tuple[Derivation, ResourceTables]]
     ) -> Iterator[tuple[DerivedState, list[Staged]]]:
         """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
+        from citus_analysis.dataset.records import MOST_RECORDS
+
         sized = [(derivation, tables, derivation.input_rows(tables)) for derivation, tables in outdated]
         large = [rows > MOST_RECORDS for _, _, rows in sized]
         tasks = [DeriveTask(one.name, tables, one.state_key(tables)) for one, tables, _ in sized]

@@ -19,7 +19,8 @@ from citus_analysis.dataset.recognise import (
     join_logs,
     recognise,
 )
-from citus_analysis.dataset.source_files import Identifier, SourceFile
+from citus_analysis.dataset.resource_folders import Identifier
+from citus_analysis.dataset.source_files import SourceFile
 from citus_analysis.dataset.study_design import Design
 from citus_analysis.dataset.walk import outline_url_sources, unpack_archives, walk_outlined_paths
 from citus_analysis.dataset.workers import Pool

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Final
 
 from citus_analysis.dataset.digests import digest
-from citus_analysis.dataset.identity import Facts, Identity, Labels, convert_facts, name_facts, split_facts
-from citus_analysis.dataset.walk import FoundFile, convert_path_to_text, is_there
-from citus_analysis.errors import FormatError, InputError, UsageError
-from citus_analysis.formats import Content, Format
-from citus_analysis.formats.config import load_config
+from citus_analysis.dataset.identity import Identity
+from citus_analysis.dataset.walk import FoundFile
+from citus_analysis.formats import Format
 from citus_analysis.formats.deliveries.delivery import PLAIN, Delivery
 from citus_analysis.redaction import VERSION, redact_path
 from citus_analysis.schema import TABLES
-from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS, find_resource_above
 from citus_analysis.texts.words import make_printable
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
 
 # What the output of a load generator says about itself in its first and last lines: threads, size, times.
 #
@@ -228,132 +223,3 @@ class SourceFile(FoundFile):
 def list_table_columns(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
     """Names and types of the columns of tables: their rows are made again when these change."""
     return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}
-
-
-# The resource that a file belongs to, and the facts in that resource's config.yml.
-
-#: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
-_OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
-
-
-@dataclass(frozen=True)
-class _Resource:
-    folder: Path
-    facts: Facts = field(default_factory=dict)
-    stated: Facts = field(default_factory=dict)
-    settings: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass
-class Identifier:
-    """Determines the identity of files; reads each config.yml and label file once.
-
-    Args:
-        meta: facts that the user stated for all files; they win over everything else.
-    """
-
-    meta: Facts
-    _labels: dict[Path, Labels] = field(default_factory=dict)
-    _resources: dict[Path, _Resource | None] = field(default_factory=dict)
-
-    def identify(self, found: FoundFile) -> SourceFile:
-        """The file with its identity.
-
-        Raises:
-            InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
-        """
-        resource = self._resource_of(found)
-        labels = self._labels.setdefault(found.root, Labels(found.root))
-        stated = labels.facts(found.path) | self.meta
-        in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
-        named = name_facts(
-            convert_path_to_text(Path(found.path.name)), str(resource.facts.get("resource") or resource.folder.name)
-        )
-        fallback = {"resource": convert_path_to_text(Path(resource.folder.name)) or "unnamed"}
-        by_folder = fallback | resource.facts
-        # In a flat folder of client logs only the file names distinguish the resources.
-        facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
-        facts = (
-            _get_system_fact(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
-        )
-        of_run = "iteration" in facts | stated
-        described = {name: value for name, value in resource.stated.items() if of_run or name not in _OF_A_RUN}
-        identity, options = split_facts(facts | described | stated)
-        configured = _select_text_options(resource.settings)
-        return SourceFile(
-            **{one.name: getattr(found, one.name) for one in fields(found)},
-            identity=Identity.of(identity),
-            key=convert_path_to_text(found.path.relative_to(resource.folder)),
-            stated_options=configured | options,
-            configured=frozenset(configured.keys() - options.keys()),
-            stated={name: str(value) for name, value in self.meta.items()},
-            states_facts=labels.is_label_file(found.path),
-        )
-
-    def _resource_of(self, found: FoundFile) -> _Resource:
-        for folder in found.path.parents:
-            configured = self._configured(folder)
-            if configured is not None:
-                return configured
-            if folder == found.root:
-                break
-        # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
-        above = find_resource_above(found.path)
-        if above is not None:
-            return self._configured(above) or _Resource(above)
-        below = found.path.relative_to(found.root).parts
-        return _Resource(found.root / below[0] if len(below) > 1 else found.root)
-
-    def _configured(self, folder: Path) -> _Resource | None:
-        if folder not in self._resources:
-            self._resources[folder] = next(
-                (_read_config(path) for name in CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),
-                None,
-            )
-        return self._resources[folder]
-
-
-def _read_config(path: Path) -> _Resource:
-    try:
-        config = load_config(Content(path).read(YAML_LIMIT_BYTES))
-    except (FormatError, InputError):
-        # The ingest reports the file itself when its turn comes; its folder is a resource all the same.
-        return _Resource(path.parent)
-    stated = _parse_config_facts(config.get("facts", {}), path)
-    facts = {name: value for name, value in stated.items() if name == "resource"}
-    resource, workers = config.get("resource"), config.get("workers")
-    if isinstance(resource, str | int):
-        facts["resource"] = str(resource)
-    if isinstance(workers, int):
-        facts["workers"] = workers
-    return _Resource(path.parent, facts, stated, config)
-
-
-def _parse_config_facts(block: object, path: Path) -> Facts:
-    """The block `facts` of a config.yml; the facts apply to every file of the resource."""
-    way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
-    if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
-        raise InputError("is not a mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
-    try:
-        return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
-    except UsageError as error:
-        raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
-
-
-def _get_system_fact(config: Mapping[str, object]) -> Facts:
-    stated, versions = config.get("system"), {"citus_version": "citus", "postgres_version": "postgresql"}
-    if isinstance(stated, str):
-        return {"system": stated}
-    found = next((system for name, system in versions.items() if config.get(name)), None)
-    return {"system": found} if found else {}
-
-
-def _select_text_options(config: Mapping[str, object]) -> dict[str, str]:
-    settings = config.get("settings")
-    settings = settings if isinstance(settings, dict) else {}
-    stated = {
-        "log_line_prefix": config.get("log_line_prefix", settings.get("log_line_prefix")),
-        "timezone": config.get("timezone"),
-        "log_timezone": settings.get("log_timezone"),
-    }
-    return {name: value for name, value in stated.items() if isinstance(value, str)}

@@ -37,8 +37,14 @@ from citus_analysis.formats.pglog.languages import (
 )
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads, RowHeads
 from citus_analysis.formats.pglog.reader import add_body, scan_rows
-from citus_analysis.formats.pglog.records import DETAILS, RECORD, Chunk, insert_detail_rows
-from citus_analysis.formats.pglog.regular_expressions import build_prefix_columns, find_openers, record_texts, scan_with
+from citus_analysis.formats.pglog.records import DETAILS, RECORD, Chunk
+from citus_analysis.formats.pglog.regular_expressions import (
+    build_prefix_columns,
+    find_openers,
+    insert_detail_rows,
+    record_texts,
+    scan_with,
+)
 from citus_analysis.formats.pglog.tables import ChunkTables, build_chunk_tables, extract_csv_message
 
 _CHUNK: Final = 16 * 2**20

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset.identity import Facts, Labels, split_facts
-from citus_analysis.dataset.source_files import Identifier
+from citus_analysis.dataset.resource_folders import Identifier
 from citus_analysis.dataset.walk import walk
 from citus_analysis.errors import InputError
 from tests.conftest import Tree

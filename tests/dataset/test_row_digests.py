@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from citus_analysis.dataset import derive as log_records
-from citus_analysis.dataset import derive as session_groups
+from citus_analysis.dataset import records
 from citus_analysis.spans import executions as streamed
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
@@ -18,9 +17,9 @@ def test_rows_of_recordings() -> None:
 
 def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the logs were larger than memory may hold."""
-    monkeypatch.setattr(log_records, "IN_MEMORY", 0)
+    monkeypatch.setattr(records, "IN_MEMORY", 0)
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
-    monkeypatch.setattr(log_records, "PAIRED_RECORDS", 1_000)
+    monkeypatch.setattr(records, "PAIRED_RECORDS", 1_000)
     assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 
@@ -30,8 +29,8 @@ def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise streamed.NotInOrder
 
-    monkeypatch.setattr(log_records, "take_in", refuse)
-    monkeypatch.setattr(session_groups, "MOST_RECORDS", 2_000)
+    monkeypatch.setattr(records, "take_in", refuse)
+    monkeypatch.setattr(records, "MOST_RECORDS", 2_000)
     assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 

@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset
-from citus_analysis.dataset import derive as log_records
-from citus_analysis.dataset import derive as session_groups
+from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset, records
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats.pglog.assembly import NO_CODE
 from citus_analysis.spans import executions as sessions
@@ -28,14 +26,14 @@ TABLES = {
 
 def refused() -> AbstractContextManager[object]:
     """As if no records stood in order."""
-    return patch.object(log_records, "take_in", side_effect=NotInOrder)
+    return patch.object(records, "take_in", side_effect=NotInOrder)
 
 
 def ingested(source: Path, out: Path, most_records: int) -> Dataset:
     with (
         refused(),
-        patch.object(session_groups, "MOST_RECORDS", most_records),
-        patch.object(session_groups, "_BATCH", 100),
+        patch.object(records, "MOST_RECORDS", most_records),
+        patch.object(records, "_BATCH", 100),
     ):
         assert ingest(source, out).exit_code == 0
     assert list((out / "_staging").iterdir()) == []
@@ -45,7 +43,7 @@ def ingested(source: Path, out: Path, most_records: int) -> Dataset:
 @pytest.mark.parametrize(("resource", "most"), [("w2-t16-insert", 500), ("w2-multishard", 50)])
 def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: int) -> None:
     whole = ingested(RECORDED / resource, tmp_path / "whole", 10**9)
-    with patch.object(session_groups, "_divide", wraps=session_groups._divide) as divide:
+    with patch.object(records, "_divide", wraps=records._divide) as divide:
         parts = ingested(RECORDED / resource, tmp_path / "parts", most)
     assert divide.call_count > 2
     for table, order in TABLES.items():
@@ -68,7 +66,7 @@ def test_a_log_without_pids_has_no_sessions(tmp_path: Path) -> None:
     log = tmp_path / "src" / "postgresql.log"
     log.parent.mkdir()
     log.write_text("2026-11-20 21:03:47.877 UTC LOG:  duration: 1.000 ms\n" * 5_000, encoding="utf-8")
-    with refused(), patch.object(session_groups, "MOST_RECORDS", 500):
+    with refused(), patch.object(records, "MOST_RECORDS", 500):
         summary = ingest(log.parent, tmp_path / "out", meta={"log_line_prefix": "%m "})
     assert summary.rows["log_events"] == 5_000
     assert open_dataset(tmp_path / "out").table("spans").height == 0
@@ -78,7 +76,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
     full = OSError(28, "No space left on device")
     with (
         refused(),
-        patch.object(session_groups, "MOST_RECORDS", 500),
+        patch.object(records, "MOST_RECORDS", 500),
         patch.object(pl.DataFrame, "write_ipc_stream", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):
@@ -90,8 +88,8 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> No
 def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
-        patch.object(log_records, "IN_MEMORY", 0),
-        patch.object(log_records, "spill_arrays", side_effect=full),
+        patch.object(records, "IN_MEMORY", 0),
+        patch.object(records, "spill_arrays", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):
         ingest(RECORDED / "w2-t4-insert", tmp_path / "out")

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.dataset.derive import spill_arrays
+from citus_analysis.dataset.records import spill_arrays
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import executions as divided
 from citus_analysis.spans import executions as streamed

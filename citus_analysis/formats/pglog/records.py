@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-import polars as pl
 
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.formats.deliveries.content import Unread
 from citus_analysis.formats.parsing.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.pglog.prefix import DETAIL_WORDS, SYSLOG_HEADER
 from citus_analysis.schema import SEVERITIES, Rows
-from citus_analysis.texts.words import name_pairs
 
 #: Roles of a line: it continues a record, begins one, is blank before the first, or belongs to none.
 CONTINUED, RECORD, BLANK, STRAY = range(4)
@@ -83,26 +79,13 @@ def build_stray_rejects(chunk: Chunk, text: memoryview, starts: Integers, sizes:
 DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
 
 #: Name of a text in csvlog and jsonlog -> severity of the row it becomes.
-DETAILS: Final = name_pairs("detail=DETAIL hint=HINT internal_query=QUERY context=CONTEXT statement=STATEMENT")
-
-
-def insert_detail_rows(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:
-    """Rows of records, each followed by one row per detail it has.
-
-    Args:
-        rows: records with `severity` and `text`.
-        details: severity of the detail's row -> its text per record; null or empty if it has none.
-    """
-    frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
-    for severity, text in details.items():
-        if text.null_count() == len(text):
-            continue
-        present = rows.with_columns(text.alias("text"), pl.lit(severity).alias("severity")).filter(
-            pl.col("text").is_not_null() & (pl.col("text") != "")
-        )
-        frames.append(present.with_columns(record_byte_offset="byte_offset"))
-    return pl.concat(frames).sort("byte_offset", maintain_order=True)
-
+DETAILS: Final = {
+    "detail": "DETAIL",
+    "hint": "HINT",
+    "internal_query": "QUERY",
+    "context": "CONTEXT",
+    "statement": "STATEMENT",
+}
 
 # Messages in lines of syslog, without its headers.
 #

@@ -7,7 +7,7 @@ takes longer than the compiled scanner takes for a small log.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from itertools import pairwise
@@ -54,6 +54,25 @@ from citus_analysis.formats.pglog.records import (
     build_stray_rejects,
 )
 from citus_analysis.schema import DATA_STATEMENTS, TABLES
+
+
+def insert_detail_rows(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:
+    """Rows of records, each followed by one row per detail it has.
+
+    Args:
+        rows: records with `severity` and `text`.
+        details: severity of the detail's row -> its text per record; null or empty if it has none.
+    """
+    frames = [rows.with_columns(pl.lit(None, pl.Int64).alias("record_byte_offset"))]
+    for severity, text in details.items():
+        if text.null_count() == len(text):
+            continue
+        present = rows.with_columns(text.alias("text"), pl.lit(severity).alias("severity")).filter(
+            pl.col("text").is_not_null() & (pl.col("text") != "")
+        )
+        frames.append(present.with_columns(record_byte_offset="byte_offset"))
+    return pl.concat(frames).sort("byte_offset", maintain_order=True)
+
 
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _MARK: Final = re.compile(MARK_PATTERN.encode())
