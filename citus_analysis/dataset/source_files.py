@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -46,6 +46,60 @@ _NUMBERS: Final = {
 _COMPILED: Final = {
     fact: tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns) for fact, patterns in _NUMBERS.items()
 }
+#: Condition -> patterns of the lines that state it, and its words in the name of a set-up.
+#:
+#: No column of runs has them; runs that differ in one are no repeats of each other.
+_CONDITIONS: Final = {
+    "connections": (
+        (re.compile(rb"^tps = .*\((including reconnection) times\)", re.MULTILINE), "reconnecting"),
+        (re.compile(rb"^tps = .*\((without initial connection) time\)", re.MULTILINE), ""),
+    ),
+    "duration": (
+        (re.compile(rb"^duration: ([0-9]{1,9}) s\s*$", re.MULTILINE), "{}s"),
+        (re.compile(rb"^    total time: +([0-9]{1,7}[05])\.0[0-9]{3}s\s*$", re.MULTILINE), "{}s"),
+        (re.compile(rb"-p maxexecutiontime=([0-9]{1,9})\b"), "{}s"),
+    ),
+    "transactions": ((re.compile(rb"^number of transactions per client: ([0-9]{1,12})\s*$", re.MULTILINE), "{}tx"),),
+    "jobs": ((re.compile(rb"^number of clients: .*\nnumber of threads: ([0-9]{1,9})\s*$", re.MULTILINE), "j{}"),),
+    "script": ((re.compile(rb"^transaction type: (\S[^\n]{0,199}?)\s*$", re.MULTILINE), "{}"),),
+    "query mode": ((re.compile(rb"^query mode: (\w{1,20})\s*$", re.MULTILINE), "{}"),),
+    "statements": (
+        (re.compile(rb"^ +read: +(?!0\b)[0-9]+\s*\n +write: +(0)\s*$", re.MULTILINE), "reads"),
+        (re.compile(rb"^ +read: +(0)\s*\n +write: +(?!0\b)[0-9]+\s*$", re.MULTILINE), "writes"),
+        (re.compile(rb"^ +read: +(?!0\b)[0-9]+\s*\n +write: +((?!0\b)[0-9])", re.MULTILINE), "mixed"),
+    ),
+    "file": ((re.compile(rb"^Command line:.* -P (?:\S*/)?(\S{1,80})", re.MULTILINE), "{}"),),
+    **{
+        name: ((re.compile(rb"^Command line:.* -p " + name.encode() + rb"=(\S{1,40})", re.MULTILINE), name + "={}"),)
+        for name in (
+            *("requestdistribution", "fieldcount", "fieldlength", "readproportion", "updateproportion"),
+            *("insertproportion", "scanproportion", "readmodifywriteproportion", "jdbc.batchsize", "insertorder"),
+        )
+    },
+}
+#: Lines that state the throughput, of whatever unit: only outputs of one tool are compared.
+_RATES: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        rb"^tps = ([0-9]{1,12}(?:\.[0-9]{1,12})?) \((?:without|excluding|including reconn)",
+        rb"^ +transactions: +[0-9]+ +\(([0-9.]{1,20}) per sec",
+        rb"^\[OVERALL\], Throughput\(ops/sec\), ([0-9]{1,12}(?:\.[0-9]{1,12})?)",
+        rb"System achieved ([0-9]{1,12}) NOPM",
+        rb"\"Throughput \(requests/second\)\": ([0-9]{1,12}(?:\.[0-9]{1,12})?)",
+        rb"tpmC: ([0-9]{1,12}(?:\.[0-9]{1,12})?)",
+    )
+)
+#: Lines that state a rate that was to be reached.
+_TARGETS: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (rb"^Command line:.* -target ([0-9]{1,12})\b", rb"^Target transaction rate: ([0-9]{1,12})/sec")
+)
+_COUNT_DONE: Final = re.compile(rb"^number of transactions actually processed: ([0-9]{1,15})", re.MULTILINE)
+#: Lines that state how long a load generator ran, and the seconds of one unit.
+_RUN_TIMES: Final = (
+    (re.compile(rb"^\[OVERALL\], RunTime\(ms\), ([0-9]{1,15})", re.MULTILINE), 0.001),
+    (re.compile(rb"^    total time: +([0-9]{1,9}\.[0-9]{1,6})s", re.MULTILINE), 1.0),
+)
 _WORKLOAD: Final = re.compile(rb"^Command line:.* -P \S*?workload_?([a-fA-F])\b", re.MULTILINE)
 _PHASE: Final = re.compile(rb"^Command line:.* (-load|-t)(?= |$)", re.MULTILINE)
 _STAMP: Final = re.compile(
@@ -66,6 +120,10 @@ class OwnFacts:
         phase: `load` or `run`.
         begin: first time in the text, in seconds; of no time zone.
         end: last time in the text.
+        conditions: name and words of what else was set, such as a connection for each transaction.
+        rate: throughput, in the tool's unit.
+        target: operations a second that were to be reached.
+        duration_s: how long it ran, as set or as measured.
     """
 
     threads: int | None = None
@@ -76,6 +134,10 @@ class OwnFacts:
     phase: str | None = None
     begin: float | None = None
     end: float | None = None
+    conditions: tuple[tuple[str, str], ...] = ()
+    rate: float | None = None
+    target: int | None = None
+    duration_s: float | None = None
 
     def overlaps(self, other: OwnFacts) -> bool:
         """Whether both ran at the same time for at least half of the shorter one's time; False if it is not known."""
@@ -106,13 +168,40 @@ def own_facts(head: bytes, tail: bytes, stamped: bytes | None = None) -> OwnFact
     numbers = {fact: _find_first_number(patterns, head + b"\n" + tail) for fact, patterns in _COMPILED.items()}
     workload, phase = _WORKLOAD.search(head), _PHASE.search(head)
     begin, end = _time(_STAMP.search(stamped or head)), _time(next(iter([*_STAMP.finditer(tail or head)][-1:]), None))
+    text = head if head == tail else head + b"\n" + tail
+    rate = next((float(found[1]) for pattern in _RATES if (found := pattern.search(text))), None)
+    conditions = tuple(_find_conditions(text, known_workload=workload is not None))
     return OwnFacts(
         **numbers,
+        conditions=conditions,
+        rate=rate,
+        target=_find_first_number(_TARGETS, text),
+        duration_s=_find_duration(text, dict(conditions), rate),
         workload=workload[1].decode().upper() if workload else None,
         phase={b"-load": "load", b"-t": "run"}[phase[1]] if phase else None,
         begin=begin,
         end=end if begin is not None and end is not None and end > begin else None,
     )
+
+
+def _find_conditions(text: bytes, *, known_workload: bool) -> Iterator[tuple[str, str]]:
+    for name, patterns in _CONDITIONS.items():
+        if name == "file" and known_workload:
+            continue
+        for pattern, words in patterns:
+            if found := pattern.search(text):
+                yield name, make_printable(words.format(found[1].decode("utf-8", "replace")))
+                break
+
+
+def _find_duration(text: bytes, conditions: Mapping[str, str], rate: float | None) -> float | None:
+    if stated := conditions.get("duration"):
+        return float(stated.removesuffix("s"))
+    for pattern, seconds in _RUN_TIMES:
+        if found := pattern.search(text):
+            return float(found[1]) * seconds
+    done = _COUNT_DONE.search(text)
+    return int(done[1]) / rate if done and rate else None
 
 
 def _find_first_number(patterns: tuple[re.Pattern[bytes], ...], text: bytes) -> int | None:

@@ -3,19 +3,26 @@
 The names of all files are taken apart together. A token that varies is a factor. What it means is only believed with
 evidence: a word beside a number, equality with what the files say themselves, or a design that closes, in which each
 cell has the same repeats. What is not explained is part of the set-up: results that differ in it never share a series.
-Several files of a cell are generators of one run if they ran at the same time, and repeats otherwise.
+Several files of a cell are generators of one run if they ran at the same time, and repeats otherwise; of those without
+times, if their names number generators and they ran equally long.
+
+A number without a word is only that of a repeat if nothing says otherwise: no word such as `config` beside it, no
+other condition that the outputs state, and results of a cell that are alike and do not rise and fall with the number
+in each cell. What is assumed either way is said in one sentence that names what to state if it is wrong.
 
 Facts that somebody states, and what a file says of itself, have priority over its name.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from statistics import fmean
 from typing import Final, TypeAlias
 
 from citus_analysis.dataset.identity import Facts, Identity, strip_compression_suffix, strip_path_suffixes
@@ -41,17 +48,39 @@ MEANINGS: Final = {
     **dict.fromkeys(("run", "runs", "r", "rep", "reps", "repeat", "repetition"), ("iteration",)),
     **dict.fromkeys(("iter", "iteration", "it", "i", "trial", "round", "pass", "attempt", "try"), ("iteration",)),
     "client": ("part", "threads"),
-    **dict.fromkeys(("driver", "part", "par", "generator", "gen", "loadgen", "instance", "inst", "proc"), ("part",)),
+    **dict.fromkeys(("driver", "part", "par", "generator", "gen", "loadgen", "loader"), ("part",)),
+    **dict.fromkeys(("instance", "inst", "proc"), ("part",)),
     **dict.fromkeys(("records", "recs", "rows", "recordcount", "rc"), ("records",)),
     **dict.fromkeys(("scale", "sf", "s", "scalefactor", "warehouses", "wh"), ("scale_factor",)),
     **dict.fromkeys(("ops", "operations", "operationcount"), ("operations",)),
 }
+_YEAR, _MONTH, _DAY = r"20[0-4][0-9]", r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12][0-9]|3[01])"
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED_MONTH: Final = rf"(?i:{'|'.join(_MONTHS)})[a-z]*"
+_CLOCK: Final = r"(?:[01][0-9]|2[0-3])[-:_.h]?[0-5][0-9](?:[-:_.m]?[0-5][0-9])?s?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+#: Dates as people write them; a month and a day in either order.
 _DATE: Final = (
-    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}(?:[T_ -]?[0-9]{2}[-:_.h]?[0-9]{2}(?:[-:_.m]?[0-9]{2})?Z?)?"
-    r"|20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])(?:[T_-]?[0-9]{4,6})?Z?|1[5-9][0-9]{8}"
+    rf"(?:{_YEAR}(?P<between>[-_.]){_MONTH}(?P=between){_DAY}|{_YEAR}{_MONTH}{_DAY}"
+    rf"|(?:{_MONTH}(?P<after>[-_.]){_DAY}|{_DAY}(?P<then>[-_.]){_MONTH})(?(after)(?P=after)|(?P=then)){_YEAR}"
+    rf"|(?:{_MONTH}{_DAY}|{_DAY}{_MONTH}){_YEAR}"
+    rf"|{_YEAR}[-_.]?{_NAMED_MONTH}[-_.]?{_DAY}|{_DAY}[-_.]?{_NAMED_MONTH}[-_.]?{_YEAR}"
+    rf"|{_NAMED_MONTH}[-_.]?{_DAY}[-_.]?{_YEAR})"
+    rf"(?:[T_ .-]?{_CLOCK})?"
+    rf"|{_YEAR}-?[Ww][0-5][0-9](?:[-_.]?[1-7](?![0-9]))?"
+    r"|1[5-9][0-9]{8}(?:[0-9]{3})?(?:\.[0-9]{1,9})?"
+)
+#: Types of instances as clouds name them, versions, and names that contain a number: their dots and hyphens separate
+#: nothing.
+_WHOLE: Final = (
+    r"(?i:(?:db\.|cache\.)?(?:u-)?[a-z]{1,4}[0-9]{1,2}[a-z]{0,4}(?:-[a-z0-9]{1,8})?"
+    r"\.(?:nano|micro|small|medium|large|[0-9]{0,3}xlarge|metal(?:-[0-9]{1,3}xl)?)"
+    r"|[a-z][0-9][a-z]?-(?:standard|highmem|highcpu|ultramem|megamem|micro|small|medium)(?:-[0-9]{1,3})?"
+    r"|standard_[a-z]{1,3}[0-9]{1,3}[a-z]{0,4}(?:_v[0-9])?|v[0-9]{1,3}(?:\.[0-9]{1,4})+"
+    r"|k8s|k3s|x86(?:_64)?|amd64|arm64|aarch64|ec2|s3|ext4|lz4|md5|utf8(?:mb[34])?|latin1|o_?direct|io2|gp[23])"
 )
 _TOKEN: Final = re.compile(
-    rf"(?P<date>(?<![0-9])(?:{_DATE})(?![0-9]))|(?P<number>[0-9]+(?:[kKmM](?![A-Za-z0-9]))?)|(?P<word>[^\W\d_]+)"
+    rf"(?P<date>(?<![0-9])(?:{_DATE})(?![0-9]))|(?P<whole>(?<![A-Za-z0-9])(?:{_WHOLE})(?![A-Za-z0-9]))"
+    r"|(?P<number>[0-9]+(?:[kKmM](?![A-Za-z0-9]))?)|(?P<word>[^\W\d_]+)"
 )
 _ENDING: Final = re.compile(
     r"\.(?:log|out|output|txt|json|csv|tsv|dat|data|res|result|results|err|stdout|stderr)$", re.IGNORECASE
@@ -113,7 +142,48 @@ def tokenize_path(path: str, *, words_follow: bool = False) -> list[Token]:
         if len(own) == 1 and own[0].kind == "number" and own[0].label is None and found and _is_label(found[-1]):
             own = [replace(own[0], label=found.pop().text.lower())]
         found += own
-    return found
+    return _join_dates_of_folders(found)
+
+
+def _join_dates_of_folders(tokens: list[Token]) -> list[Token]:
+    """Tokens with `2021/10/18`, and a date beside a time of day (`20211018/1208`), as one date."""
+    sizes = Counter(token.part for token in tokens)
+    joined: list[Token] = []
+    for token in tokens:
+        joined.append(token)
+        last = joined[-3:]
+        alone = all(one.kind == "number" and sizes[one.part] == 1 and one.label is None for one in last)
+        if len(last) == len(_LENGTHS) and alone and re.fullmatch(f"{_YEAR} {_MONTH} {_DAY}", _join_texts(last)):
+            joined[-3:] = [replace(token, text="-".join(one.text for one in last), kind="date")]
+    return joined
+
+
+#: Digits of the year, the month and the day in folders of their own.
+_LENGTHS: Final = (4, 2, 2)
+
+
+def _join_texts(tokens: Sequence[Token]) -> str:
+    return " ".join(token.text for token in tokens)
+
+
+def make_date_key(text: str) -> str:
+    """A date as it is sorted: its digits, with the year first.
+
+    Example:
+        >>> sorted(["10182021_1208", "01022022_0900"], key=make_date_key)
+        ['10182021_1208', '01022022_0900']
+    """
+    words = (
+        re.sub(_NAMED_MONTH, lambda found: f"{_MONTHS.index(found[0][:3].lower()) + 1:02}", text.partition("T")[0])
+        + text.partition("T")[2]
+    )
+    digits = re.sub(r"[^0-9]", "", words)
+    if re.match(_YEAR, digits) or re.match(r"1[5-9][0-9]{8}", digits):
+        return digits
+    first, second, year = digits[:2], digits[2:4], digits[4:8]
+    # The day comes first only where it can be no month.
+    month, day = (second, first) if first > "12" else (first, second)
+    return f"{year}{month}{day}{digits[8:]}"
 
 
 # Files of a folder share its name, and the folders above.
@@ -128,7 +198,10 @@ def _split(part: str, number: int) -> list[Token]:
     for match in _TOKEN.finditer(part):
         cluster += match.start() != end
         end = match.end()
-        kind, text = str(match.lastgroup), match[0]
+        kind, text = next(name for name in ("date", "whole", "number", "word") if match[name] is not None), match[0]
+        if kind == "whole":
+            tokens.append(Token(text, "word", number, cluster))
+            continue
         known = kind != "word" or text.lower() in MEANINGS
         tokens += [Token(one, kind, number, cluster) for one in ([text] if known else _WORDS.findall(text))]
     return tokens
@@ -422,6 +495,39 @@ _PHASE_WORDS: Final = {
     "load": ("load", "loading", "insert", "inserts"),
     "run": ("run", "select", "selects", "read", "reads", "transactions"),
 }
+#: Words after which numbers name settings, and no repeats; also in the plural, and at the end of another word.
+_LEVEL_WORDS: Final = frozenset(
+    {"config", "cfg", "conf", "configuration", "case", "scenario", "size", "test", "experiment", "exp", "setup"}
+    | {"setting", "variant", "version", "ver", "v", "profile", "param", "parameter", "step", "level", "group"}
+    | {"stage", "batch", "mix", "query", "q", "table", "shard", "partition", "replica", "cpu", "core", "mem", "memory"}
+    | {"ram", "gb", "option", "opt", "plan", "strategy", "method", "mode", "type", "class", "tier", "model", "machine"}
+    | {"host", "server", "vm", "env", "instance", "scheme", "schema", "layout", "design", "cluster", "disk", "pool"}
+    | {"pg", "postgres", "postgresql", "citus", "mysql", "factor", "rate", "target", "limit", "cache", "buffer"}
+    | {"replication", "rf", "depth", "zone", "region", "dataset", "bp", "wal", "chk", "warehouse", "isolation"}
+)
+_LONG_WORD: Final = 4
+#: Words that number load generators of one run; of other words, only times show that they ran together.
+_DRIVERS: Final = frozenset({"driver", "part", "par", "generator", "gen", "loadgen", "loader", "client"})
+#: Run times of load generators that ran together differ by at most this share.
+_SAME_DURATION: Final = 0.05
+#: Results of repeats differ by at most this factor, in at least half of the cells.
+_ALIKE: Final = 1.25
+#: The same of repeats that dates or letters tell apart.
+_PLAUSIBLE: Final = 2.0
+#: Results that differ less by their numbers, in the same way in each cell, may do so by their order in time.
+_CLUSTERED: Final = 1.1
+_SIGNIFICANT: Final = 0.01
+#: Words beside a number that is the rate which an output says was to be reached.
+_TARGETS: Final = frozenset({"rate", "target", "limit", "throttle", "tps", "qps", "ops"})
+#: Conditions of a load generator that need not be those of others of its run.
+_OF_GENERATOR: Final = frozenset({"jobs", "transactions"})
+#: Conditions that are columns of runs: they need no words in the name of a set-up.
+_IN_COLUMNS: Final = frozenset({"script", "query mode", "file"})
+#: Words of folders and archives that say nothing of what was measured.
+_FILLERS: Final = frozenset(
+    {"raw", "log", "logs", "result", "results", "res", "output", "outputs", "out", "data", "file", "files"}
+    | {"tar", "gz", "tgz", "zip", "bench", "benchmark", "benchmarks", "all"}
+)
 #: Where at least this share of the cells has all repeats, the design closes.
 _CLOSED_SHARE: Final = 0.5
 #: A word means what files say of themselves if at least this share of them agrees; the others contradict their names.
@@ -437,12 +543,14 @@ class Member:
         tokens: the tokens of its path, with what they were taken for.
         own: what the file says of itself.
         inferred: names of the facts of its identity that were read off names and times.
+        together: its name, and its run time, say that it ran together with the others that differ in the part.
     """
 
     file: SourceFile
     tokens: tuple[Token, ...]
     own: OwnFacts
     inferred: tuple[str, ...] = ()
+    together: bool = False
 
     def number(self, fact: str) -> int | None:
         """The number that the path states for a fact."""
@@ -470,23 +578,13 @@ class Design:
         members: the load generators' outputs, in the order of the files.
         contradictions: one line for each file whose name and contents differ.
         companions: logs, samples and profiles beside the outputs.
+        assumptions: what was assumed because little decides it, and what to state if it is wrong; one line each.
     """
 
     members: tuple[Member, ...] = ()
     contradictions: tuple[str, ...] = ()
     companions: tuple[Companion, ...] = ()
-
-    @property
-    def assumptions(self) -> list[str]:
-        """What was assumed because nothing decides it, one line each."""
-        parts = [m for m in self.members if m.number("part") is not None and m.file.identity.part is None]
-        undated = [member.file.relative for member in parts if member.own.end is None]
-        if not undated:
-            return []
-        what = "they count as repeats, because they have no times that show that they ran together"
-        return [
-            f"{pluralize(len(undated), 'output')} such as {undated[0]}: {what} (if so, state `part` in identity.yml)"
-        ]
+    assumptions: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> list[str]:
@@ -523,8 +621,11 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
     ]
     # The first one of those that agree equally often with what the files say of themselves.
     members = max(readings, key=_count_agreements)
-    for step in (_match_equal_numbers, _match_words, _match_repeats):
+    for step in (_match_equal_numbers, _match_targets, _match_words):
         members = step(members)
+    assumed: list[str] = []
+    for judge in (_doubt_letters, _match_repeats, _doubt_dates, _judge_parts):
+        members = judge(members, assumed)
     placed = _assign_run_identities(_add_set_ups(members, beside_others))
     contradictions = [line for member in placed for line in _find_contradictions(member)]
     if any(_list_contradicted_facts(member) for member in placed):
@@ -533,7 +634,8 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
             for member, end in zip(members, placed, strict=True)
         ]
         placed = _assign_run_identities(_add_set_ups(doubted, beside_others))
-    return Design(tuple(placed), tuple(contradictions))
+    assumed += _list_unused_facts(members, placed)
+    return Design(tuple(placed), tuple(contradictions), assumptions=tuple(assumed))
 
 
 def _collect_path_tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[Token]:
@@ -690,20 +792,298 @@ def _find_workload_letter(text: str) -> str | None:
     return name.upper() if name != text and len(name) == 1 and name in "abcdef" else None
 
 
-def _match_repeats(members: Sequence[Member]) -> list[Member]:
-    """The last number that varies, if it counts the repeats of each cell from 1 or 0."""
+#: What sets runs apart -> the number or date of each run, and its throughput.
+Cells: TypeAlias = Mapping[tuple[object, ...], Sequence[tuple[object, float | None]]]
+
+
+def _match_targets(members: Sequence[Member]) -> list[Member]:
+    """Numbers beside `rate` and the like that equal the rate which each of the files says was to be reached."""
     found: dict[tuple[int, int], Token] = {}
+    for member in members:
+        for at, token in enumerate(member.tokens[1:], start=1):
+            word = member.tokens[at - 1]
+            if token.kind == "number" and token.fact is None and word.text.lower() in _TARGETS:
+                if token.number != member.own.target:
+                    return list(members)
+                reason = "equals the rate that the files say was to be reached"
+                found |= {(id(member), at - 1): replace(word, fact="target_ops_s", reason=reason)}
+                found |= {(id(member), at): replace(token, fact="target_ops_s", reason=reason)}
+    return _replace_tokens(members, found)
+
+
+def _doubt_letters(members: Sequence[Member], assumed: list[str]) -> list[Member]:
+    """Members of which numbers beside one letter are repeats only if results agree (`r1` may be one replica)."""
+    found: dict[tuple[int, int], Token] = {}
+    labels = sorted({token.label or "" for one in members for token in one.tokens if token.fact == "iteration"})
+    for label in labels:
+        uses = [
+            (member, at)
+            for member in members
+            for at, token in enumerate(member.tokens)
+            if token.fact == "iteration" and (token.label or "") == label
+        ]
+        doubt = find_doubt(_make_cells(uses), most=_PLAUSIBLE)
+        if doubt is None:
+            continue
+        which = f"{pluralize(len(uses), 'output')} such as {uses[0][0].file.relative}"
+        if len(label) == 1:
+            found |= {(id(one), at): replace(one.tokens[at], fact=None, reason="") for one, at in uses}
+            assumed.append(
+                f"{which}: is the number beside {label!r} that of a repeat? They count as set-ups of their own, "
+                f"because {doubt} (if they are repeats, state `iteration` in identity.yml)"
+            )
+        else:
+            assumed.append(
+                f"{which}: they count as repeats, because of the word {label!r}, but {doubt} (if they are none, state "
+                "`set_up` in identity.yml)"
+            )
+    return _replace_tokens(members, found)
+
+
+def _match_repeats(members: Sequence[Member], assumed: list[str]) -> list[Member]:
+    """The last number that varies, if it counts the repeats of each cell from 1 or 0, and nothing says otherwise."""
+    found: dict[tuple[int, int], Token] = {}
+    dropped: set[tuple[int, int]] = set()
     slots = _group_by_slot([member for member in members if member.number("iteration") is None])
     last: dict[object, int] = {}
     for (shape, at), uses in slots.items():
         if len({member.tokens[at].number for member in uses}) > 1:
             last[shape] = max(at, last.get(shape, at))
+    repeats: dict[str, list[Member]] = defaultdict(list)
+    levels: dict[str, list[Member]] = defaultdict(list)
     for shape, at in last.items():
         uses = slots[shape, at]
-        if _is_complete_numbering(uses, at) and not _is_of_word(uses, at, members):
-            reason = "each cell has the same numbers from the first on"
-            found |= {(id(one), at): replace(one.tokens[at], fact="iteration", reason=reason) for one in uses}
+        word = _find_level_word(uses, at)
+        if word is not None and uses[0].tokens[at - 1].text == word:
+            for one in uses:
+                found[id(one), at] = replace(one.tokens[at], label=f"{one.tokens[at - 1].text}")
+                dropped.add((id(one), at - 1))
+        if _is_of_word(uses, at, members):
+            continue
+        if not _is_complete_numbering(uses, at):
+            if _is_complete_numbering(uses, at, but_contents=True):
+                levels[f"their outputs state different {_name_differences(uses)}"] += uses
+            continue
+        cells = _make_cells([(one, at) for one in uses])
+        doubt = f"they stand beside the word {word!r}" if word else find_doubt(cells, most=_ALIKE, is_named=False)
+        if doubt is not None:
+            levels[doubt] += uses
+            continue
+        reason = "each cell has the same numbers from the first on"
+        found |= {(id(one), at): replace(one.tokens[at], fact="iteration", reason=reason) for one in uses}
+        repeats["their results are alike" if _count_known(cells) else reason] += uses
+    assumed += [
+        f"{pluralize(len(uses), 'output')} such as {uses[0].file.relative}: is the last number that of a repeat? They "
+        f"count as set-ups of their own, because {doubt} (if they are repeats, state `iteration` in identity.yml)"
+        for doubt, uses in levels.items()
+    ]
+    assumed += [
+        f"{pluralize(len(uses), 'output')} such as {uses[0].file.relative}: the last number counts repeats, because "
+        f"{reason} (if it names settings, state `set_up` in identity.yml)"
+        for reason, uses in repeats.items()
+    ]
+    renamed = _replace_tokens(members, found)
+    return [
+        replace(new, tokens=tuple(token for at, token in enumerate(new.tokens) if (id(old), at) not in dropped))
+        for old, new in zip(members, renamed, strict=True)
+    ]
+
+
+def _find_level_word(uses: Sequence[Member], at: int) -> str | None:
+    """The word beside a number that says that it names a setting: before it, or after it in the same name."""
+    tokens = uses[0].tokens
+    before = tokens[at - 1] if at else None
+    if before is not None and before.kind == "word" and _is_level_word(before.text):
+        return before.text
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    follows = tokens[at + 2] if at + 2 < len(tokens) else None
+    is_of_other = follows is not None and follows.kind == "number" and follows.part == tokens[at].part
+    if after is None or after.part != tokens[at].part or after.kind != "word" or is_of_other:
+        return None
+    return after.text if before is None and _is_level_word(after.text) else None
+
+
+def _is_level_word(text: str) -> bool:
+    word = text.lower()
+    words = {word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("ies") + "y"}
+    return not words.isdisjoint(_LEVEL_WORDS) or any(
+        word.endswith(one) for one in _LEVEL_WORDS if len(one) >= _LONG_WORD
+    )
+
+
+def _make_cells(uses: Sequence[tuple[Member, int]]) -> Cells:
+    """Results by what sets them apart but one token, and but dates."""
+    cells: dict[tuple[object, ...], list[tuple[object, float | None]]] = defaultdict(list)
+    for member, at in uses:
+        others = tuple(
+            (token.label, token.text)
+            for place, token in enumerate(member.tokens)
+            if place != at and token.kind != "date" and token.fact != "part"
+        )
+        parts = tuple(token.text for token in member.tokens if token.fact == "part")
+        cells[(others, parts, *_get_cell_contents(member))].append((member.tokens[at].text, member.own.rate))
+    return cells
+
+
+def _count_known(cells: Cells) -> int:
+    return sum(rate is not None for cell in cells.values() for _, rate in cell)
+
+
+def find_doubt(cells: Cells, *, most: float, is_named: bool = True) -> str | None:
+    """Why runs that differ in a number are no repeats of each other, judged by their results; None: nothing says so.
+
+    Args:
+        cells: what sets runs apart -> number and throughput of each.
+        most: factor by which the results of repeats may differ.
+        is_named: a word says that they are repeats, so that results need not show it.
+
+    Example:
+        >>> find_doubt({("docker",): [(1, 100.0), (2, 400.0)], ("k8s",): [(1, 90.0), (2, 380.0)]}, most=2.0)
+        'results of a cell differ by up to 4.2 times'
+    """
+    several = [cell for cell in cells.values() if len({number for number, _ in cell}) > 1]
+    known = [rates for cell in several if len(rates := [rate for _, rate in cell if rate]) > 1]
+    spreads = sorted(max(rates) / min(rates) for rates in known)
+    if spreads and spreads[len(spreads) // 2] > most:
+        return f"results of a cell differ by up to {spreads[-1]:.3g} times"
+    if _is_clustered(several):
+        return "results differ by this number in the same way in each cell"
+    if not is_named and len(several) == 1 and not spreads:
+        return "there is one cell, and no result shows that they are alike"
+    return None
+
+
+def _is_clustered(cells: Sequence[Sequence[tuple[object, float | None]]]) -> bool:
+    """Whether results of several cells rise and fall with the same numbers (two-way analysis of variance of logs)."""
+    rows = [{str(number): math.log(rate) for number, rate in cell if rate} for cell in cells]
+    numbers = sorted({number for row in rows for number in row})
+    full = [[row[number] for number in numbers] for row in rows if row.keys() >= set(numbers)]
+    if len(full) < _FEWEST_CELLS or len(numbers) < _FEWEST_CELLS:
+        return False
+    of_numbers = [fmean(column) for column in zip(*full, strict=True)]
+    if max(of_numbers) - min(of_numbers) < math.log(_CLUSTERED):
+        return False
+    mean = fmean(of_numbers)
+    residual = sum(
+        (value - fmean(row) - of_number + mean) ** 2
+        for row in full
+        for value, of_number in zip(row, of_numbers, strict=True)
+    )
+    between = len(full) * sum((of_number - mean) ** 2 for of_number in of_numbers)
+    freedom = len(numbers) - 1
+    within = freedom * (len(full) - 1)
+    # Takes a while to import, and few studies get here.
+    from scipy.special import fdtrc
+
+    return residual <= 0 or float(fdtrc(freedom, within, (between / freedom) / (residual / within))) < _SIGNIFICANT
+
+
+_FEWEST_CELLS: Final = 2
+
+
+def _doubt_dates(members: Sequence[Member], assumed: list[str]) -> list[Member]:
+    """Members of which runs that differ only in a date are repeats, unless their results are far apart."""
+    uses = [
+        (member, at)
+        for member in members
+        for at in [next((at for at, token in enumerate(member.tokens) if token.fact == "date"), None)]
+        if at is not None
+    ]
+    doubt = find_doubt(_make_cells(uses), most=_PLAUSIBLE) or _find_numbers_in_dates(uses)
+    if doubt is None:
+        return list(members)
+    assumed.append(
+        f"{pluralize(len(uses), 'output')} such as {uses[0][0].file.relative}: are runs that differ only in the date "
+        f"repeats? They count as set-ups of their own, because {doubt} (if they are repeats, state `set_up` and "
+        "`iteration` in identity.yml)"
+    )
+    found = {(id(one), at): replace(one.tokens[at], fact=None, reason="") for one, at in uses}
     return _replace_tokens(members, found)
+
+
+_HOUR_AND_MINUTE: Final = re.compile(r"(?<=[0-9]{4}[-_. ])(?P<hour>[0-2][0-9])[-_.](?P<minute>[0-5][0-9])\Z")
+
+
+def _find_numbers_in_dates(uses: Sequence[tuple[Member, int]]) -> str | None:
+    """Why what follows dates like a time of day is none: each hour has the same several minutes."""
+    clocks = [_HOUR_AND_MINUTE.search(member.tokens[at].text) for member, at in uses]
+    found = {(clock["hour"], clock["minute"]) for clock in clocks if clock is not None}
+    hours, minutes = {hour for hour, _ in found}, {minute for _, minute in found}
+    if len(hours) > 1 and len(minutes) > 1 and len(found) == len(hours) * len(minutes):
+        return "what follows the date is a table of numbers, and no time of day"
+    return None
+
+
+def _judge_parts(members: Sequence[Member], assumed: list[str]) -> list[Member]:
+    """Members whose numbers of load generators are believed: their times show it, or names and equal run times.
+
+    Others keep apart: what is one generator's throughput is not a run's.
+    """
+    groups: dict[tuple[object, ...], list[tuple[Member, int]]] = defaultdict(list)
+    for member in members:
+        at = next((at for at, token in enumerate(member.tokens) if token.fact == "part"), None)
+        if at is not None and member.file.identity.part is None:
+            others = tuple((token.label, token.text) for place, token in enumerate(member.tokens) if place != at)
+            groups[(others, *_get_cell_contents(member))].append((member, at))
+    found: dict[tuple[int, int], Token] = {}
+    together: set[int] = set()
+    apart: list[Member] = []
+    for group in groups.values():
+        # Times decide where all have some.
+        if all(member.own.end is not None for member, _ in group):
+            continue
+        if _ran_together(group):
+            together |= {id(member) for member, _ in group}
+            continue
+        apart += [member for member, _ in group]
+        found |= {(id(one), at): replace(one.tokens[at], fact=None, reason="") for one, at in group}
+    summed = [member for member in members if id(member) in together]
+    if summed:
+        assumed.append(
+            f"{pluralize(len(summed), 'output')} such as {summed[0].file.relative}: they are load generators of one "
+            "run, and their throughput is added, because their names number them and they ran equally long (if they "
+            "ran one after the other, state `iteration` in identity.yml)"
+        )
+    if apart:
+        assumed.append(
+            f"{pluralize(len(apart), 'output')} such as {apart[0].file.relative}: did they run together? They count as "
+            "set-ups of their own, because they have no times, and their numbers or run times do not show it (if so, "
+            "state `part` in identity.yml)"
+        )
+    marked = [replace(member, together=True) if id(member) in together else member for member in members]
+    places = {
+        (id(new), at): found[id(old), at]
+        for old, new in zip(members, marked, strict=True)
+        for at in range(len(old.tokens))
+        if (id(old), at) in found
+    }
+    return _replace_tokens(marked, places)
+
+
+def _ran_together(group: Sequence[tuple[Member, int]]) -> bool:
+    numbers = [member.tokens[at].number for member, at in group]
+    durations = [member.own.duration_s for member, _ in group]
+    known = [duration for duration in durations if duration]
+    named = all(member.tokens[at].label in _DRIVERS for member, at in group)
+    several = len(numbers) > 1 and len(set(numbers)) == len(numbers) and _counts_up(numbers)
+    return named and several and len(known) == len(group) and max(known) <= (1 + _SAME_DURATION) * min(known)
+
+
+def _list_unused_facts(members: Sequence[Member], placed: Sequence[Member]) -> Iterator[str]:
+    """What somebody stated of outputs and the design could not use, one line for each fact."""
+    unused: dict[str, list[str]] = defaultdict(list)
+    for before, after in zip(members, placed, strict=True):
+        stated, found = before.file.identity, after.file.identity
+        if stated.iteration is not None and found.iteration != stated.iteration:
+            unused["iteration"].append(before.file.relative)
+        if stated.part is not None and found.drivers is None:
+            unused["part"].append(before.file.relative)
+    for fact, paths in unused.items():
+        why = {
+            "iteration": "another run of the same set-up has the same number",
+            "part": "no other output of the same run is beside it",
+        }[fact]
+        yield f"{pluralize(len(paths), 'output')} such as {paths[0]}: its stated `{fact}` is not used, because {why}"
 
 
 def _is_of_word(uses: Sequence[Member], at: int, members: Sequence[Member]) -> bool:
@@ -721,23 +1101,51 @@ def _find_word_before(tokens: Sequence[Token], at: int) -> str | None:
     return before.text
 
 
-def _is_complete_numbering(uses: Sequence[Member], at: int) -> bool:
+def _name_differences(uses: Sequence[Member]) -> str:
+    """What outputs say of themselves that differs between them, in words."""
+    facts = [
+        name
+        for name in (*_COMPARED, "target", "workload", "phase")
+        if len({getattr(one.own, name) for one in uses}) > 1
+    ]
+    names = dict.fromkeys(name for one in uses for name, _ in one.own.conditions)
+    conditions = [name for name in names if len({dict(one.own.conditions).get(name) for one in uses}) > 1]
+    return ", ".join(name.replace("_", " ") for name in (*facts, *conditions)) or "formats"
+
+
+def _is_complete_numbering(uses: Sequence[Member], at: int, *, but_contents: bool = False) -> bool:
+    """Whether each cell has the same numbers from the first on.
+
+    Args:
+        uses: outputs whose names have the same shape.
+        at: place of the number among the tokens.
+        but_contents: what the outputs say of themselves makes no cells.
+    """
     cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for member in uses:
         others = tuple(token.text for place, token in enumerate(member.tokens) if place != at)
-        cells[(*others, *_get_cell_contents(member))].append(member.tokens[at].number)
+        cells[(*others, *(() if but_contents else _get_cell_contents(member)))].append(member.tokens[at].number)
     numbers = {number for cell in cells.values() for number in cell}
     full = sum(len(cell) == len(numbers) for cell in cells.values())
     once = all(len(set(cell)) == len(cell) for cell in cells.values())
     return _counts_up(numbers) and once and full >= _CLOSED_SHARE * len(cells)
 
 
+def _is_part(member: Member) -> bool:
+    """Whether an output is that of one of several load generators, as stated or named."""
+    return member.file.identity.part is not None or any(token.fact == "part" for token in member.tokens)
+
+
 def _get_cell_contents(member: Member) -> tuple[object, ...]:
     """What tells the cells of a design apart that files say themselves, or somebody states."""
     own = member.own
-    stated = {k: v for k, v in member.file.identity.to_dict().items() if k not in _WITHIN_CELL}
+    is_part = _is_part(member)
+    within = _WITHIN_CELL | ({"threads"} if is_part else set())
+    stated = {k: v for k, v in member.file.identity.to_dict().items() if k not in within}
     # Generators share the operations of a run, and need not do equally many.
-    known = (own.threads, own.scale_factor, own.records, own.workload, own.phase)
+    conditions = tuple(one for one in own.conditions if not (is_part and one[0] in _OF_GENERATOR))
+    threads = None if is_part else own.threads
+    known = (threads, is_part, own.scale_factor, own.records, own.workload, own.phase, own.target, conditions)
     return (member.file.format.name if member.file.format else None, *known, tuple(sorted(stated.items())))
 
 
@@ -747,12 +1155,70 @@ def _add_set_ups(members: Sequence[Member], beside_others: bool) -> list[Member]
     common = {text for first in counts[:1] for text in first if all(one[text] == first[text] for one in counts)}
     if beside_others and members:
         common -= {text for (part, _), text in members[0].unexplained.items() if part == _ABOVE}
-    return [_add_name_facts(member, common) for member in members]
+    texts = [[text for text in member.unexplained.values() if text not in common] for member in members]
+    if not beside_others:
+        texts = _drop_fillers(texts)
+    named = [_add_name_facts(member, words) for member, words in zip(members, texts, strict=True)]
+    return _add_condition_words(named)
 
 
-def _add_name_facts(member: Member, common: Iterable[str]) -> Member:
-    """A member with the identity that its name gives it; its run and its iteration are not yet known."""
-    differing = [text for text in member.unexplained.values() if text not in common]
+def _drop_fillers(texts: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Words of set-ups without those that say nothing or are repeated, as long as these do not tell set-ups apart."""
+    kept = [list(words) for words in texts]
+    once = [list(dict.fromkeys(words)) for words in kept]
+    if _tell_apart(once) == _tell_apart(kept):
+        kept = once
+    fillers = sorted({text for words in kept for text in words if text.lower() in _FILLERS})
+    first = {
+        words[0]
+        for words, own in zip(kept, texts, strict=True)
+        if len(words) > 1 and words[0].isdecimal() and own[1].lower() in _FILLERS
+    }
+    for text in (*fillers, *sorted(first)):
+        without = [[word for word in words if word != text] for words in kept]
+        if all(without) and _tell_apart(without) == _tell_apart(kept):
+            kept = without
+    return kept
+
+
+def _tell_apart(texts: Sequence[Sequence[str]]) -> int:
+    return len({tuple(words) for words in texts})
+
+
+def _add_condition_words(members: Sequence[Member]) -> list[Member]:
+    """Members with the conditions in which outputs that would share a set-up differ, in the name of the set-up."""
+    values: dict[tuple[object, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    def key(member: Member) -> tuple[object, ...]:
+        named = {k: v for k, v in member.file.identity.to_dict().items() if k not in _WITHIN_CELL}
+        return tuple(sorted(named.items())), member.own.threads, member.own.scale_factor, not _is_part(member)
+
+    for member in members:
+        for name, text in member.own.conditions:
+            if name not in _IN_COLUMNS and not (_is_part(member) and name in _OF_GENERATOR):
+                values[key(member)][name].add(text)
+
+    def worded(member: Member) -> Member:
+        differing = values.get(key(member), {})
+        words = [text for name, text in member.own.conditions if len(differing.get(name, ())) > 1 and text]
+        identity = member.file.identity
+        if not words:
+            return member
+        usual = identity.set_up in (None, USUAL_SET_UP)
+        set_up = "-".join([*([] if usual else [str(identity.set_up)]), *words])
+        return replace(member, file=replace(member.file, identity=replace(identity, set_up=set_up)))
+
+    return [worded(member) for member in members]
+
+
+def _add_name_facts(member: Member, texts: Sequence[str]) -> Member:
+    """A member with the identity that its name gives it; its run and its iteration are not yet known.
+
+    Args:
+        member: the member.
+        texts: unexplained words and numbers in which it differs from others.
+    """
+    differing = list(texts)
     named = {fact: member.number(fact) for fact in ("workers", "threads", "records", "operations", "iteration")}
     facts: Facts = {fact: value for fact, value in named.items() if value is not None}
     scale = member.number("scale_factor")
@@ -801,7 +1267,8 @@ def _assign_run_identities(members: Sequence[Member]) -> list[Member]:
     cells: dict[tuple[object, ...], list[Member]] = defaultdict(list)
     for member in members:
         identity = member.file.identity
-        named = {k: v for k, v in identity.to_dict().items() if k not in _WITHIN_CELL}
+        within = _WITHIN_CELL | ({"threads"} if _is_part(member) else set())
+        named = {k: v for k, v in identity.to_dict().items() if k not in within}
         cells[(tuple(sorted(named.items())), *_get_cell_contents(member))].append(member)
     placed = {id(old): new for cell in cells.values() for old, new in _number_cell_runs(cell)}
     return [placed[id(member)] for member in members]
@@ -819,7 +1286,9 @@ def _number_cell_runs(cell: Sequence[Member]) -> Iterator[tuple[Member, Member]]
 
 def _group_into_runs(cell: Sequence[Member]) -> list[list[Member]]:
     """The members of each run in the order of time: those that ran at the same time, or are stated to be parts."""
-    dates = {id(member): [token.text for token in member.tokens if token.fact == "date"] for member in cell}
+    dates = {
+        id(member): [make_date_key(token.text) for token in member.tokens if token.fact == "date"] for member in cell
+    }
     ordered = sorted(cell, key=lambda one: (dates[id(one)], one.own.begin or 0.0, one.file.location))
     runs: list[list[Member]] = []
     for member in ordered:
@@ -842,7 +1311,13 @@ def _is_same_run(one: Member, other: Member) -> bool:
     parts = mine.identity.part, its.identity.part
     if None not in parts and parts[0] != parts[1]:
         return mine.identity.iteration == its.identity.iteration
+    if one.together and other.together:
+        return _list_texts_but_part(one) == _list_texts_but_part(other)
     return one.own.overlaps(other.own)
+
+
+def _list_texts_but_part(member: Member) -> list[str]:
+    return [token.text for token in member.tokens if token.fact != "part"]
 
 
 def _set_run_identity(member: Member, run: Sequence[Member], iteration: int | None) -> Member:
@@ -853,8 +1328,9 @@ def _set_run_identity(member: Member, run: Sequence[Member], iteration: int | No
     if len(names) > 1:
         part = identity.part if identity.part is not None else names.index(strip_path_suffixes(file.key))
         threads = identity.threads
+        each = [one.own.threads for one in run]
         if threads is not None and threads == member.own.threads:
-            threads *= len(names)
+            threads = sum(number or threads for number in each)
         own = replace(own, part=part, drivers=len(names), threads=threads, resource=run[0].file.identity.resource)
         inferred.add("drivers")
     return replace(member, file=replace(file, identity=own), inferred=tuple(sorted(inferred)))

@@ -9,18 +9,27 @@ import pytest
 
 from citus_analysis.dataset.study_design import Member, read_design
 
-from .random_studies import Study, studies
+from .random_studies import Study, random_evidence, studies
 
 #: 2,000 studies in all.
 SHARDS = 4
 STUDIES = 500
 #: Of the designs, at least this share is right as a whole.
 RIGHT = 0.95
+#: Studies in which names say too little, a hundred of each habit.
+EVIDENCE = 600
+#: The same share of these.
+RIGHT_BY_EVIDENCE = 0.9
 
 
 def _cell(member: Member) -> Hashable:
     identity = member.file.identity
     return identity.set_up, identity.workers, member.own.threads, identity.threads, identity.records, identity.workload
+
+
+def _in_columns(member: Member) -> list[tuple[str, str]]:
+    """Conditions that are columns of runs; others are only kept apart by the name of the set-up."""
+    return [one for one in member.own.conditions if one[0] in ("script", "query mode")]
 
 
 def _mixed(pairs: Iterable[tuple[Hashable, Hashable]]) -> bool:
@@ -49,3 +58,23 @@ def test_nothing_that_differs_is_pooled_or_summed(shard: int) -> None:
     found = {seed: judged(study) for seed, study in studies(range(shard * STUDIES, (shard + 1) * STUDIES))}
     assert [seed for seed, (wrong, _) in found.items() if wrong] == []
     assert sum(right for _, right in found.values()) >= RIGHT * len(found)
+
+
+def test_numbers_are_repeats_only_if_words_contents_and_results_agree() -> None:
+    wrong, right = [], 0
+    for seed in range(EVIDENCE):
+        study = random_evidence(seed)
+        members = read_design(study.files).members
+        cells = [
+            (m.file.identity.set_up, m.file.identity.threads, m.file.identity.drivers, m.own.target, *_in_columns(m))
+            for m in members
+        ]
+        found = [(cell, m.file.identity.run_id) for cell, m in zip(cells, members, strict=True)]
+        truths = [(truth.cell, truth.run) for truth in study.truths]
+        if _mixed(zip(cells, (cell for cell, _ in truths), strict=True)) or _mixed(zip(found, truths, strict=True)):
+            wrong.append((seed, study.habit))
+        else:
+            split = _mixed(zip((cell for cell, _ in truths), cells, strict=True))
+            right += not split and not _mixed(zip(truths, found, strict=True))
+    assert wrong == []
+    assert right >= RIGHT_BY_EVIDENCE * EVIDENCE

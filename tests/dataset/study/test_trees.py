@@ -123,12 +123,88 @@ def test_a_file_is_right_where_its_name_is_not(tmp_path: Path) -> None:
     assert runs.filter(pl.col("run_id").str.contains("t16_r2"))["threads"].to_list() == [8]
 
 
-def test_parts_without_times_are_repeats_and_that_is_said(tmp_path: Path) -> None:
+def write_reports(
+    tree: Path, reports: dict[str, tuple[int, float]], seconds: int = 30, end: str = "without initial connection time"
+) -> None:
+    """Reports of pgbench: name -> clients and throughput."""
+    for name, (clients, rate) in reports.items():
+        write_pgbench(tree / name, clients, rate)
+        text = (tree / name).read_text().replace("duration: 30 s", f"duration: {seconds} s")
+        (tree / name).write_text(text.replace("without initial connection time", end))
+
+
+def test_load_generators_without_times_are_added_if_they_ran_equally_long(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for size, rate in (("small", 2000.0), ("large", 500.0)):
+        write_reports(tree, {f"{size}.log": (32, rate)}, 900)
+        write_reports(tree, {f"{size}-driver-{n}.log": (16 if n else 64, rate / 2) for n in range(3)}, 300)
+    summary = ca.ingest(tree, tmp_path / "out")
+    found = ca.open_dataset(tmp_path / "out").runs().select("set_up", "threads", "drivers", "throughput_ops_s")
+    assert sorted(found.rows()) == [
+        ("large", 32, 1, 500.0),
+        ("large", 96, 3, 750.0),
+        ("small", 32, 1, 2000.0),
+        ("small", 96, 3, 3000.0),
+    ]
+    assert any("their throughput is added" in line for line in summary.design)
+
+
+def test_load_generators_that_ran_for_different_times_are_kept_apart(tmp_path: Path) -> None:
     for part in (1, 2, 3):
-        write_pgbench(tmp_path / "tree" / f"tuned-par-{part}.log", 16, 1000)
+        write_reports(tmp_path / "tree", {f"tuned-par-{part}.log": (16, 1000.0)}, 60 * part)
     summary = ca.ingest(tmp_path / "tree", tmp_path / "out")
-    assert ca.open_dataset(tmp_path / "out").runs()["throughput_ops_s"].to_list() == [1000.0] * 3
-    assert any("count as repeats" in line for line in summary.design)
+    assert sorted(ca.open_dataset(tmp_path / "out").runs()["set_up"]) == ["par1", "par2", "par3"]
+    assert any("did they run together?" in line for line in summary.design)
+
+
+@pytest.mark.parametrize(
+    ("names", "rates", "why"),
+    [
+        ("{side}_config_{n}.txt", (100, 101, 99), "beside the word 'config'"),
+        ("{side}-{n}.txt", (100, 200, 400), "results of a cell differ by up to 4"),
+        ("{side}_thing_{n}.txt", (100, 120, 140), "results of a cell differ by up to 1.4"),
+        ("{side}-{n}.txt", (100, 112, 106), "results differ by this number in the same way in each cell"),
+    ],
+)
+def test_numbers_of_settings_are_no_repeats(names: str, rates: tuple[int, ...], why: str, tmp_path: Path) -> None:
+    for side, factor in (("docker", 1.0), ("k8s", 0.8), ("host", 1.1)):
+        reports = {names.format(side=side, n=n): (8, rate * factor) for n, rate in enumerate(rates, 1)}
+        write_reports(tmp_path / "tree", reports)
+    summary = ca.ingest(tmp_path / "tree", tmp_path / "out")
+    runs = ca.open_dataset(tmp_path / "out").runs()
+    assert runs["set_up"].n_unique() == runs.height == 9
+    assert any(why in line and "state `iteration`" in line for line in summary.design)
+
+
+def test_runs_of_other_conditions_are_no_repeats(tmp_path: Path) -> None:
+    for side in ("pd", "pg"):
+        write_reports(tmp_path / "tree", {f"{side}_run1.txt": (8, 45.0), f"{side}_run2.txt": (8, 45.1)})
+        write_reports(tmp_path / "tree", {f"{side}_run3.txt": (8, 44.9)}, end="including reconnection times")
+    found = runs_of(tmp_path / "tree", tmp_path / "out", "set_up", "iteration")
+    assert found == [
+        (set_up, iteration)
+        for side in ("pd", "pg")
+        for set_up, iteration in ((side, 1), (side, 2), (f"{side}-reconnecting", 3))
+    ]
+
+
+def test_dates_and_instance_types_are_whole(tmp_path: Path) -> None:
+    dates = ("10182021_1208", "18-10-2021", "2021W42-1", "1634558880", "18Oct2021", "2021-10-18T12:08:00")
+    for date, kind in product(dates, ("c5.2xlarge", "db.r6g.large", "n2-standard-8")):
+        write_pgbench(tmp_path / "tree" / f"{kind}_{date}" / "out.log", 8, 1000)
+    runs = runs_of(tmp_path / "tree", tmp_path / "out", "set_up", "iteration", "workers")
+    assert runs == [
+        (kind, number, None)
+        for kind, number in product(("c5.2xlarge", "db.r6g.large", "n2-standard-8"), range(1, len(dates) + 1))
+    ]
+
+
+def test_stated_numbers_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    write_reports(tree, {"a.log": (8, 1000.0), "b.log": (8, 1001.0)})
+    (tree / "identity.yml").write_text('files:\n  - pattern: "*.log"\n    meta: {iteration: 1, set_up: base}\n')
+    summary = ca.ingest(tree, tmp_path / "out")
+    assert any("stated `iteration` is not used" in line for line in summary.design)
 
 
 def test_stated_set_ups_keep_runs_apart(tmp_path: Path) -> None:
