@@ -29,12 +29,7 @@ from citus_analysis.formats.parsing.format import TIMEZONE, Hints, LineBegin
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog, split_into_record_chunks
 from citus_analysis.formats.pglog.compiled import Memory, replace_invalid_utf8
-from citus_analysis.formats.pglog.languages import (
-    detect_row_language,
-    make_english_severity_expr,
-    map_severities,
-    translate_rows,
-)
+from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads, RowHeads
 from citus_analysis.formats.pglog.reader import add_body, scan_rows
 from citus_analysis.formats.pglog.records import DETAILS, RECORD, Chunk
@@ -46,6 +41,7 @@ from citus_analysis.formats.pglog.regular_expressions import (
     scan_with,
 )
 from citus_analysis.formats.pglog.tables import ChunkTables, build_chunk_tables, extract_csv_message
+from citus_analysis.formats.pglog.translation import make_english_severity_expr, map_severities, translate_rows
 
 _CHUNK: Final = 16 * 2**20
 #: Microseconds after milliseconds.

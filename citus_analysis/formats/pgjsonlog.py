@@ -29,12 +29,13 @@ from citus_analysis.formats.parsing.lines import find_line_bounds
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog
 from citus_analysis.formats.pglog.compiled import Memory, replace_invalid_utf8
-from citus_analysis.formats.pglog.languages import detect_row_language, make_english_severity_expr, translate_rows
+from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.pglog.reader import add_body, scan_rows
 from citus_analysis.formats.pglog.records import BLANK, DETAILS, RECORD, STRAY, ScannedChunk
 from citus_analysis.formats.pglog.regular_expressions import build_prefix_columns, insert_detail_rows
 from citus_analysis.formats.pglog.tables import SCANNED, ChunkTables, build_chunk_tables, extract_json_message
+from citus_analysis.formats.pglog.translation import make_english_severity_expr, translate_rows
 from citus_analysis.texts.words import name_pairs, replace_lone_surrogates
 
 _BLOCK: Final = 8 * 2**20

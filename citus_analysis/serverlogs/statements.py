@@ -477,7 +477,7 @@ def _translate_message(message: str) -> str:
     if not language:
         return message
     # Few logs are in another language.
-    from citus_analysis.formats.pglog.languages import translate_message as message_in_english
+    from citus_analysis.formats.pglog.translation import translate_message as message_in_english
 
     return message_in_english(message, language)
 
@@ -486,7 +486,7 @@ def _translate_record(raw: str) -> str:
     if _BEFORE.search(raw) or not (language := detect_language(raw.encode())):
         return raw
     # Few logs are in another language.
-    from citus_analysis.formats.pglog.languages import translate_to_english as in_english
+    from citus_analysis.formats.pglog.translation import translate_to_english as in_english
 
     return in_english(raw.encode(), language).decode()
 

@@ -125,8 +125,8 @@ def _extend_long_record(held: _HeldChunk, block: Block, prefix: Heads) -> tuple[
 def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     if isinstance(prefix, Prefix) and prefix.language:
-        from citus_analysis.formats.pglog.languages import place_in_log
-        from citus_analysis.formats.pglog.languages import translate_to_english as in_english
+        from citus_analysis.formats.pglog.translation import place_in_log
+        from citus_analysis.formats.pglog.translation import translate_to_english as in_english
 
         english = in_english(data[:size], prefix.language)
         place = _find_last_record(english, len(english), replace(prefix, language=""))

@@ -49,7 +49,7 @@ def _warn() -> None:
 def choose_scanner(prefix: Prefix) -> Callable[[Chunk], ScannedChunk]:
     """The function that gives the records of the chunks of one log."""
     if prefix.language:
-        from citus_analysis.formats.pglog.languages import scan_translated_chunk as translated_scan
+        from citus_analysis.formats.pglog.translation import scan_translated_chunk as translated_scan
 
         return partial(translated_scan, scan=choose_scanner(replace(prefix, language="")), language=prefix.language)
     if is_compiled():
