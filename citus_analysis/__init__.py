@@ -4,6 +4,7 @@ Example::
 
     import citus_analysis as ca
 
+    ca.study("results.csv").compare(by="version")
     ca.ingest("recordings", "dataset")
     dataset = ca.open_dataset("dataset")
     dataset.runs()
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING
 
 import lazy_loader
 
-from citus_analysis.core.displays import draw_results_by
+from citus_analysis.core.displays import draw_results_by, open_sources_by
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from citus_analysis.dataset import Dataset
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -33,4 +36,11 @@ def _figure_of(result: object) -> Figure:
     return figure_of(result)
 
 
+def _open(source: object) -> Dataset:
+    from citus_analysis.dataset.read_files import open_source
+
+    return open_source(source)
+
+
 draw_results_by(_figure_of)
+open_sources_by(_open)

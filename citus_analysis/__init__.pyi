@@ -20,7 +20,6 @@ from . import spans as spans
 from . import stats as stats
 from . import tracking as tracking
 from . import units as units
-from ._renamed import compare as compare
 from .attribution import why as why
 from .dataset import Dataset as Dataset
 from .dataset import ingest as ingest
@@ -37,6 +36,9 @@ from .research_object import verify as verify
 from .serverlogs import compare_servers as compare_servers
 from .serverlogs import server_profile as server_profile
 from .stats import gate as gate
+from .studies import Study as Study
+from .studies import compare as compare
+from .studies import study as study
 from .tracking import track as track
 
 __all__: list[str]

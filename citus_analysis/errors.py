@@ -16,8 +16,8 @@ The tree::
         ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
         └── NotReadyError         3   the cluster, this machine or a program does not meet the experiment's needs
 
-Two warnings are issued with :mod:`warnings`: :class:`SlowReaderWarning` and :class:`OutdatedDatasetWarning`. Results
-carry their own in `warnings`.
+Three warnings are issued with :mod:`warnings`: :class:`SlowReaderWarning`, :class:`OutdatedDatasetWarning` and
+:class:`UnreadFilesWarning`. Results carry their own in `warnings`.
 
 Every message is one line that names the file, the place in it if known, and the way out. Secrets in quoted text are
 redacted.
@@ -32,7 +32,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from os import PathLike, fspath
+from pathlib import Path
+from traceback import extract_tb, format_list
 from typing import ClassVar, Final
 
 from citus_analysis.redaction import redact, redact_path
@@ -52,6 +55,7 @@ __all__ = [
     "RunnerError",
     "SlowReaderWarning",
     "UnknownNameError",
+    "UnreadFilesWarning",
     "UsageError",
 ]
 
@@ -85,6 +89,17 @@ class CitusAnalysisError(Exception):
         self.way_out = None if way_out is None else redact(way_out)
         message = ": ".join(part for part in (self.path, self.place, self.problem) if part)
         super().__init__(f"{message} ({self.way_out})" if self.way_out else message)
+
+    def _render_traceback_(self) -> list[str]:
+        """The traceback in a notebook: the lines of the caller, without those of this library."""
+        ours = str(Path(__file__).parent)
+        frames = list(takewhile(lambda one: not one.filename.startswith(ours), extract_tb(self.__traceback__)))
+        callers = [one for one in frames if "IPython" not in Path(one.filename).parts]
+        return [
+            "Traceback (most recent call last):",
+            *(line.rstrip("\n") for line in format_list(callers)),
+            f"{type(self).__name__}: {self}",
+        ]
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled with its parts: an error in another process is the same one here."""
@@ -201,3 +216,7 @@ class OutdatedDatasetWarning(UserWarning):
 
 class SlowReaderWarning(UserWarning):
     """This installation has no compiled code, so server logs are read by Python; issued once per process."""
+
+
+class UnreadFilesWarning(UserWarning):
+    """Something of the files that a call names could not be read; issued once for each call that reads them."""

@@ -23,8 +23,9 @@ LAYER = {
             "dataset",
             "publish plots report",
             "explorer research_object runner",
+            "studies",
             "cli",
-            "__main__ __init__ _renamed",
+            "__main__ __init__",
         )
     )
     for name in names.split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,10 @@ from citus_analysis.attribution.decomposition import (
 from citus_analysis.attribution.observed import OF_CHILD, SEGMENTS, Observed, read_observations
 from citus_analysis.attribution.sentences import write_explanation_sentences
 from citus_analysis.attribution.statement_changes import find_statement_changes
-from citus_analysis.core.frames import TableSource
+from citus_analysis.core.frames import TableSource, resolve_source
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.schema import WRITING_STATEMENTS
 
 #: A node or segment is named for a cause if it has at least this share of it.
@@ -44,11 +44,11 @@ _RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced")
 
 
 def why(
-    source: TableSource,
+    source: object,
     base: str = "",
     other: str = "",
     *,
-    other_source: TableSource | None = None,
+    other_source: object = None,
     labels: tuple[str, str] = ("", ""),
     only: Mapping[str, object] | None = None,
     level: float = LEVEL,
@@ -65,7 +65,7 @@ def why(
     :mod:`citus_analysis.attribution.decomposition` state the rules.
 
     Args:
-        source: a dataset.
+        source: a dataset, or the path of one or of raw files.
         base: the side to compare with: a resource (or pattern), set-up, variant, system or run; `column=value`, such
             as `workers=1`; or a window of time, `FROM..UNTIL` in UTC. Empty: all runs.
         other: the other side.
@@ -86,8 +86,15 @@ def why(
         >>> dataset = ca.open_dataset(".cache/dataset")  # doctest: +SKIP
         >>> print(ca.why(dataset, "workers=1", "workers=8", only={"operation": "SELECT"}))  # doctest: +SKIP
     """
+    sources = [resolve_source(one) for one in (source, source if other_source is None else other_source)]
+    if any(isinstance(one, pl.DataFrame) for one in sources):
+        raise UsageError(
+            "a table of runs has no traced statements", way_out="pass a dataset, or files with server logs"
+        )
+    first, second = (cast("TableSource", one) for one in sources)
+    second = first if other_source is None else second
     return explain(
-        read_observations(source, other_source or source, (base, other), labels, only or {}, allow),
+        read_observations(first, second, (base, other), labels, only or {}, allow),
         level=level,
         margin=margin,
     )

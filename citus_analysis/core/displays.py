@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import Field, fields
 from html import escape
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from citus_analysis.core.extras import require_extra
 from citus_analysis.texts.numbers import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
     import polars as pl
     from plotly.graph_objects import Figure
 
@@ -41,6 +45,25 @@ def draw_result_figure(result: object) -> Figure:
     """
     (draw,) = _draws
     return draw(result)
+
+
+#: Opens what callers name by a path, which is the work of a higher layer too.
+_opens: list[Callable[[object], object]] = []
+
+
+def open_sources_by(open_source: Callable[[object], object]) -> None:
+    """Register the function that opens paths.
+
+    Args:
+        open_source: function from a path, or a list of paths, to the dataset of these files.
+    """
+    _opens[:] = [open_source]
+
+
+def open_named_source(source: object) -> object:
+    """The dataset of the files that a path, a pattern or a list of them names."""
+    (open_source,) = _opens
+    return open_source(source)
 
 
 #: Lines of a result's text, rows of its table, characters of one value.
@@ -76,6 +99,39 @@ class Shown:
             return found
         values = [(one.name, _shorten_value(getattr(self, one.name))) for one in fields(self) if one.repr]
         return pl.DataFrame(values, schema={"attribute": pl.String, "value": pl.String}, orient="row")
+
+    def to_polars(self) -> pl.DataFrame:
+        """The result as a polars frame, with numbers as numbers."""
+        return self.table()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows of :meth:`to_polars` as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def to_markdown(self) -> str:
+        """The table of the result in Markdown, with the numbers rounded as in text."""
+        table = self.table()
+        head = [_escape_markdown(name) for name in table.columns]
+        marks = ["---:" if column.dtype.is_numeric() else "---" for column in table]
+        rows = [[_escape_markdown(_format_cell(value)) for value in row] for row in table.iter_rows()]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, marks, *rows))
+
+    def to_excel(self, path: str | PathLike[str]) -> None:
+        """Write the rows of :meth:`to_polars` as a workbook of Excel. Needs the extra `excel`.
+
+        Raises:
+            UsageError: the package xlsxwriter is not installed.
+        """
+        require_extra("xlsxwriter", "excel", "to_excel")
+        from citus_analysis.texts.tables import guard_formula_cells
+
+        guard_formula_cells(self.to_polars()).write_excel(Path(path))
+
+    def sentence(self) -> str:
+        """The finding in a sentence: the first line of the text."""
+        return next(iter(self.summary_lines()), "")
 
     def plot(self) -> Figure:
         """The figure that shows the result.
@@ -155,6 +211,13 @@ def _choose_alignment(column: pl.Series) -> str:
     return "" if column.dtype.is_numeric() else ' style="text-align: left"'
 
 
+def _format_cell(value: object) -> str:
+    return "" if value is None else format_number(value) if isinstance(value, float) else str(value)
+
+
 def _escape_cell(value: object) -> str:
-    text = "" if value is None else format_number(value) if isinstance(value, float) else str(value)
-    return escape(_cut(text, _MOST_CHARACTERS))
+    return escape(_cut(_format_cell(value), _MOST_CHARACTERS))
+
+
+def _escape_markdown(text: str) -> str:
+    return " ".join(escape(text, quote=False).replace("|", "\\|").split())

@@ -6,13 +6,15 @@ Functions accept any of them, compute with polars, and return frames of the call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
+from os import PathLike
 from types import ModuleType
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import polars as pl
 
+from citus_analysis.core.displays import Shown, open_named_source
 from citus_analysis.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +58,80 @@ def scan_source_table(source: TableSource | Mapping[str, Frame], name: str) -> p
     return source.scan(name) if isinstance(source, _ScannableSource) else tables_of(source, [name])[name].lazy()
 
 
+@dataclass(frozen=True)
+class NamedTables:
+    """Frames by name as a source of tables, for functions that take a dataset."""
+
+    frames: Mapping[str, Frame]
+
+    def table(self, name: str, /) -> pl.DataFrame:
+        """The table of that name; settings, which few callers have, may be missing.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if name in self.frames:
+            return convert_to_polars(self.frames[name])
+        if name == "settings":
+            return pl.DataFrame(schema=dict.fromkeys(("resource", "name", "value"), pl.String()))
+        raise UsageError(f"the table {name} is needed", way_out=f"given are {', '.join(self.frames)}; pass a dataset")
+
+
+def resolve_source(source: object) -> TableSource | pl.DataFrame:
+    """What a caller passed, as a dataset or a polars frame: the one way in for every function over runs.
+
+    Args:
+        source: a dataset or what :func:`citus_analysis.read` returns; a path, a pattern or a list of them; a polars,
+            pandas or Arrow frame; columns by name; a list of records; frames by the names of tables.
+
+    Raises:
+        UsageError: it is none of these.
+        InputError: a path cannot be read.
+
+    Example:
+        >>> resolve_source({"version": ["a", "b"], "tps": [1.5, 2.5]}).columns
+        ['version', 'tps']
+    """
+    if isinstance(source, pl.DataFrame):
+        return source
+    for name in ("source", "dataset"):
+        # What `study` and `read` return holds it.
+        if isinstance(source, Shown) and isinstance(held := getattr(source, name, None), pl.DataFrame | TableSource):
+            return held
+    if isinstance(source, Shown):
+        raise UsageError(f"a {type(source).__name__} is a result, not runs", way_out="pass what it was computed from")
+    if isinstance(source, TableSource):
+        return source
+    if isinstance(source, str | PathLike):
+        return cast("TableSource", open_named_source(source))
+    if isinstance(source, Mapping):
+        return _resolve_mapping(source)
+    if isinstance(source, list | tuple):
+        return _resolve_list(source)
+    return convert_to_polars(cast("Frame", source))
+
+
+def _resolve_mapping(source: Mapping[str, object]) -> TableSource | pl.DataFrame:
+    if source and all(_is_frame(value) for value in source.values()):
+        return NamedTables(cast("Mapping[str, Frame]", source))
+    try:
+        return pl.DataFrame(dict(source))
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise UsageError(
+            f"columns by name make no table: {str(error).splitlines()[0]}", way_out="pass lists of one length"
+        ) from error
+
+
+def _resolve_list(source: Sequence[object]) -> TableSource | pl.DataFrame:
+    if source and all(isinstance(one, str | PathLike) for one in source):
+        return cast("TableSource", open_named_source(list(source)))
+    if source and all(isinstance(one, Mapping) for one in source):
+        return pl.DataFrame(list(source), infer_schema_length=None)
+    numbers = bool(source) and all(isinstance(one, int | float) for one in source)
+    what = "one list of numbers has nothing to compare with" if numbers else "a list of these is no table"
+    raise UsageError(what, way_out="pass a second list, lists by name, a frame, a dataset, or paths of files")
+
+
 def convert_to_polars(frame: Frame) -> pl.DataFrame:
     """A polars, pandas or Arrow frame as a polars frame.
 
@@ -73,6 +149,11 @@ def convert_to_polars(frame: Frame) -> pl.DataFrame:
     except TypeError as error:
         raise UsageError(
             f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
+        ) from error
+    except (ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+        raise UsageError(
+            f"this {type(frame).__name__} cannot be read as a table: {str(error).splitlines()[0]}",
+            way_out="columns need distinct names that are texts, and values of one type",
         ) from error
     return table
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.dataset.access import Dataset, open_dataset
 from citus_analysis.dataset.ingestion import IngestSummary, ingest
+from citus_analysis.dataset.manifest import Manifest
+from citus_analysis.dataset.walk import find_file_at
+from citus_analysis.errors import InputError, UnreadFilesWarning
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+from citus_analysis.texts.names import convert_to_place, is_url
 from citus_analysis.texts.words import pluralize
 
 if TYPE_CHECKING:
@@ -55,11 +61,11 @@ class ReadFiles(Shown):
         """Name -> number of rows, for tables that have rows."""
         return self.dataset.tables()
 
-    def to_polars(self) -> dict[str, pl.DataFrame]:
+    def to_polars(self) -> dict[str, pl.DataFrame]:  # type: ignore[override] # of files: all tables
         """The tables that have rows, as polars frames."""
         return {name: self.dataset.table(name) for name in self.tables()}
 
-    def to_pandas(self) -> dict[str, pd.DataFrame]:
+    def to_pandas(self) -> dict[str, pd.DataFrame]:  # type: ignore[override] # of files: all tables
         """The tables that have rows, as pandas frames."""
         return {name: self.dataset.table(name, "pandas") for name in self.tables()}
 
@@ -108,3 +114,58 @@ def read(
         found = ReadFiles(summary, open_dataset(out))
         weakref.finalize(found, stack.pop_all().close)
     return found
+
+
+#: Datasets of raw files that this process read, by the absolute paths that were asked for.
+_kept: dict[tuple[str, ...], TemporaryDirectory[str]] = {}
+
+
+def open_source(source: object) -> Dataset:
+    """The dataset at a path, or of the raw files there: a file, a folder, a pattern, a URL, or a list of these.
+
+    Raw files are read into a temporary dataset, which stays until the process ends: a second call reads only files that
+    changed. What was noticed is logged as a warning.
+
+    Raises:
+        InputError: there are no such files, or none can be read.
+
+    Example:
+        >>> open_source("no/such/place")
+        Traceback (most recent call last):
+        citus_analysis.errors.InputError: no/such/place: no such file or directory
+    """
+    asked = list(source) if isinstance(source, list | tuple) else [source]
+    places = [convert_to_place(os.fspath(cast("str | os.PathLike[str]", one))) for one in asked]
+    if len(places) == 1 and (is_url(places[0]) or Manifest.load(Path(places[0])).exists):
+        return open_dataset(places[0])
+    paths = [path for place in places for path in _expand_pattern(place)]
+    key = tuple(str(path if isinstance(path, str) else path.absolute()) for path in paths)
+    kept = _kept.get(key)
+    if kept is not None and _has_lost_sources(Path(kept.name)):
+        _kept.pop(key).cleanup()
+        kept = None
+    if kept is None:
+        kept = TemporaryDirectory(prefix="citus-analysis-")
+    summary = ingest(paths, Path(kept.name) / "dataset")
+    _kept[key] = kept
+    if summary.messages:
+        warnings.warn("; ".join(summary.messages), UnreadFilesWarning, stacklevel=4)
+    return open_dataset(Path(kept.name) / "dataset")
+
+
+def _expand_pattern(place: Path | str) -> list[Path | str]:
+    if isinstance(place, str) or place.exists() or not has_magic(str(place)):
+        return [place]
+    matches = sorted(glob(str(place), recursive=True))  # noqa: PTH207 - `**` and absolute patterns alike
+    if not matches:
+        raise InputError("no file matches the pattern", path=place, way_out="check the folder it is relative to")
+    return list(map(Path, matches))
+
+
+def _has_lost_sources(folder: Path) -> bool:
+    """Whether a file that was read is gone: its rows would stay."""
+    for state in Manifest.load(folder / "dataset").sources.values():
+        path = find_file_at(state.location) or Path(state.location)
+        if not is_url(state.location) and not path.exists():
+            return True
+    return False

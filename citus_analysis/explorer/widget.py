@@ -13,8 +13,9 @@ import polars as pl
 import traitlets
 
 from citus_analysis.core.extras import require_extra
+from citus_analysis.core.frames import resolve_source
 from citus_analysis.dataset import Dataset
-from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.errors import CitusAnalysisError, UsageError
 from citus_analysis.explorer.exploring import Exploration, freeze
 from citus_analysis.explorer.frozen_page import FRONT_END
 from citus_analysis.explorer.selections import Selection
@@ -107,14 +108,14 @@ def _serialise_document(document: object) -> str:
 # The explorer in JupyterLab.
 
 
-def explore(dataset: Dataset) -> ExplorerWidget:
+def explore(dataset: object) -> ExplorerWidget:
     """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.
 
     Brushing the heat map selects statements; a statement opens its waterfall and its log records. The kernel computes
     all content. Each view shows the call or SQL that returns the same rows.
 
     Args:
-        dataset: an opened dataset.
+        dataset: an opened dataset, or the path of one or of raw files.
 
     Raises:
         UsageError: the extra `notebook` is not installed.
@@ -128,4 +129,9 @@ def explore(dataset: Dataset) -> ExplorerWidget:
         widget.freeze("selection.html")
     """
     require_extra("anywidget", "notebook", "explore")
-    return ExplorerWidget(Exploration(dataset))
+    found = resolve_source(dataset)
+    if not isinstance(found, Dataset):
+        raise UsageError(
+            "a table has no logs to explore", way_out="pass a dataset, or the path of files with server logs"
+        )
+    return ExplorerWidget(Exploration(found))

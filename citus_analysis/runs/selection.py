@@ -214,7 +214,13 @@ class Comparability:
     along: tuple[str, ...] = ()
 
 
-def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Comparability:
+def comparability(
+    runs: pl.DataFrame,
+    by: str,
+    pool: Collection[str] = (),
+    factors: Sequence[str] = (),
+    replaced: Collection[str] = (),
+) -> Comparability:
     """Columns to hold equal when the levels of `by` are compared.
 
     A column of the system (such as the family, if each cluster size has its own) in which the levels have no common
@@ -226,14 +232,17 @@ def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Co
         runs: described runs.
         by: compared column.
         pool: columns that need not be equal.
+        factors: further columns to hold equal, which the caller's table alone has.
+        replaced: columns of a configuration that the factors say in other words.
 
     Example:
         >>> runs = pl.DataFrame({"system": ["x", "y"] * 2, "threads": [4, 4, 8, 8], "workers": [2, 3, 2, 3]})
         >>> comparability(runs, "system")
         Comparability(strata=('threads',), along=('workers',))
     """
-    aside = {by, *pool}.union(*(_DECIDES.get(name, ()) for name in (by, *pool)))
-    varying = [name for name in CONFIGURATION if name in runs.columns and name not in aside]
+    aside = {by, *pool, *replaced}.union(*(_DECIDES.get(name, ()) for name in (by, *pool)))
+    possible = dict.fromkeys((*CONFIGURATION, *factors))
+    varying = [name for name in possible if name in runs.columns and name not in aside]
     varying = [name for name in varying if runs[name].n_unique() > 1]
     along = [name for name in varying if name in SYSTEM and by != "variant" and _changes_along(runs, name, by)]
     strata = [name for name in varying if name not in along]
@@ -254,9 +263,10 @@ def _is_mixed(runs: pl.DataFrame, column: str, groups: Sequence[str]) -> bool:
     return isinstance(most, int) and most > 1
 
 
-def find_pooled_columns(runs: pl.DataFrame, held: AbstractSet[str]) -> list[str]:
+def find_pooled_columns(runs: pl.DataFrame, held: AbstractSet[str], factors: Sequence[str] = ()) -> list[str]:
     """Columns that vary within a set of runs although they are not held equal, each with its values, in words."""
-    columns = [name for name in ("resource", *CONFIGURATION) if name in runs.columns and name not in held]
+    possible = dict.fromkeys(("resource", *CONFIGURATION, *factors))
+    columns = [name for name in possible if name in runs.columns and name not in held]
     return [f"{name}: {_format_column_values(runs[name])}" for name in columns if runs[name].n_unique() > 1]
 
 

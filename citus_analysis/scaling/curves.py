@@ -139,7 +139,7 @@ class ScalingStudy(Shown):
 
     def summary_lines(self) -> list[str]:
         """One line per curve, and what was left out."""
-        first = f"{len(self)} curves of {self.metric} over {self.x} (format_scaling prints them all)"
+        first = f"{pluralize(len(self), 'curve')} of {self.metric} over {self.x} (all sizes: .table())"
         curves = [f"  {curve.summary_lines()[0]}" for curve in self.curves]
         return [first, *curves, *(f"  note: {note}" for note in self.warnings)]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, TableSource, return_callers_frame_kind
-from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.core.frames import return_callers_frame_kind
+from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.selection import find_pooled_columns
 from citus_analysis.runs.set_ups import refuse_unknown
@@ -19,22 +21,24 @@ from citus_analysis.scaling.relative import ScalePoint, compute_relative_scaling
 from citus_analysis.stats._validate import list_unique_warnings
 from citus_analysis.stats.run_comparisons import ComparisonQuestion, compare_levels, of_one_experiment, split_selection
 from citus_analysis.stats.run_means import (
+    StudiedRuns,
     check_columns,
     filter_runs_by_values,
     get_metric_values,
     iterate_strata,
-    read_runs_with_metric,
+    read_studied_runs,
     select_measured_runs,
 )
 from citus_analysis.stats.verdicts import Comparison
 from citus_analysis.texts.words import pluralize
+from citus_analysis.units import better_direction
 
 
 @return_callers_frame_kind
 def scale_runs(
-    source: TableSource | Frame,
-    x: str = "workers",
-    metric: str = METRIC,
+    source: object,
+    x: str | None = None,
+    metric: str | None = None,
     base: float | None = None,
     *,
     within: Sequence[str] | None = None,
@@ -53,9 +57,10 @@ def scale_runs(
     family, if each cluster size has its own) cannot be held equal; a warning names it.
 
     Args:
-        source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
-        x: size: `workers`, `threads`, `drivers`, or any numeric column.
-        metric: a rate; more is better.
+        source: a dataset; a polars, pandas or Arrow frame of runs; columns by name; a path, as for
+            :func:`citus_analysis.stats.compare_runs`.
+        x: size: `workers`, `threads`, `drivers`, or any numeric column; by default the workers, or the only size.
+        metric: a rate; more is better; by default the throughput.
         base: base size of the speedup; by default each curve's smallest.
         within: columns to hold equal, instead of the whole configuration.
         pool: columns of the configuration that need not be equal.
@@ -77,21 +82,31 @@ def scale_runs(
         >>> curve.sentence()[:70]
         'throughput grows from 1 to 2 workers: faster, factor 1.901 [1.787, 2.0'
     """
-    frame = read_runs_with_metric(source, metric)
+    studied = read_studied_runs(source, metric, [*([x] if x else []), *(within or ()), *(only or {})], pool)
+    frame, metric, find = studied.runs, studied.metric, studied.find_column
+    if better_direction(metric) == "lower":
+        raise UsageError(f"{metric} is no rate: less of it is better", way_out="name a throughput: metric=...")
+    x = find(x or choose_size_column(studied))
+    within, pool = None if within is None else [*map(find, within)], [*map(find, pool)]
+    only = {find(name): value for name, value in (only or {}).items()}
     check_columns(frame, (x, *(within or ()), *pool))
+    if frame.schema[x] == pl.String and x in studied.factors:
+        frame = frame.with_columns(pl.col(x).cast(pl.Float64, strict=False))
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
     usable_runs, notes = select_measured_runs(frame, metric, allow, only)
     refuse_unknown(usable_runs, x, "x")
     measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, allow)[0], x, metric)
-    held = comparability(measured, x, pool)
+    held = comparability(measured, x, pool, studied.factors, studied.replaced)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     measured = filter_runs_by_values(measured, chosen)
     measured, apart = (measured, []) if "experiment" in pool else of_one_experiment(measured, strata, x)
     if base is not None and not (measured[x] == base).any():
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
-    question = ComparisonQuestion(metric, x, base, strata, tuple(pool), margin, level)
+    question = ComparisonQuestion(
+        metric, x, base, strata, tuple(pool), margin, level, factors=studied.factors, replaced=studied.replaced
+    )
     compared = compare_levels(measured, question)
     parts = [
         (part, tuple(one for one in compared if one.stratum == stratum))
@@ -102,7 +117,36 @@ def scale_runs(
     if left_out := len(parts) - len(curves):
         what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
         also.append(f"{pluralize(left_out, 'configuration')} left out: {what}")
-    return ScalingStudy(x, metric, curves, (*notes, *also, *unknown, *apart))
+    of_table = studied.design.notes({x, metric}) if studied.design else ()
+    name = studied.callers_name
+    curves = tuple(
+        replace(one, x=name(x), stratum={name(column): value for column, value in one.stratum.items()})
+        for one in curves
+    )
+    return ScalingStudy(name(x), metric, curves, (*notes, *also, *unknown, *apart, *of_table))
+
+
+def choose_size_column(studied: StudiedRuns) -> str:
+    """The size where none is asked for: the workers, else the threads, else the only number of the design.
+
+    Raises:
+        UsageError: several columns are sizes.
+
+    Example:
+        >>> choose_size_column(read_studied_runs({"nodes": [1, 2, 1, 2], "tps": [10.5, 20.5, 11.5, 21.5]}))
+        'nodes'
+    """
+    runs = studied.runs
+    numbers = [name for name in ("workers", "threads", "drivers") if name in runs.columns]
+    varying = [name for name in numbers if runs[name].drop_nulls().n_unique() > 1]
+    own = [name for name in studied.factors if runs.schema[name].is_numeric()]
+    if studied.design is None:
+        return "workers"
+    sizes = [*varying, *own]
+    if len(sizes) > 1 and "workers" not in varying:
+        said = [studied.callers_name(name) for name in sizes]
+        raise UsageError(f"{' and '.join(said)} are sizes: along which is not said", way_out=f"x={said[0]!r}")
+    return "workers" if "workers" in varying or not sizes else sizes[0]
 
 
 def _select_sized_runs(runs: pl.DataFrame, x: str, metric: str) -> tuple[pl.DataFrame, list[str]]:
@@ -132,11 +176,14 @@ def _build_curve(
     )
     possible = [name for name in models if len(MODELS[name].parameters) <= len(points)]
     fits = fit(sizes, values, possible, level=level, resamples=resamples) if possible else None
-    notes = [f"{x} {p.size:g}: {note}" for p in points for note in _write_point_notes(part, x, p, stratum)]
+    held = {x, *stratum, *question.replaced}
+    notes = [f"{x} {p.size:g}: {note}" for p in points for note in _write_point_notes(part, x, p, held, question)]
     too_few = tuple(name for name in models if name not in possible)
     return ScalingCurve(x, stratum, points, fits, compared, list_unique_warnings(notes), part, too_few)
 
 
-def _write_point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:
+def _write_point_notes(
+    part: pl.DataFrame, x: str, point: ScalePoint, held: AbstractSet[str], question: ComparisonQuestion
+) -> list[str]:
     runs = part.filter(pl.col(x) == point.size)
-    return [f"pools several values of {words}" for words in find_pooled_columns(runs, {x, *stratum})]
+    return [f"pools several values of {words}" for words in find_pooled_columns(runs, held, question.factors)]

@@ -78,9 +78,8 @@ class PairsResult(Shown):
 
     def summary_lines(self) -> list[str]:
         """The verdict in one line, for example `slower, 3.1 % [1.2, 5.0], 9 pairs; ...`."""
-        return [self.sentence]
+        return [self.sentence()]
 
-    @property
     def sentence(self) -> str:
         """The verdict with its numbers: how much slower or faster the change is, and how far the base varies."""
         if self.pairs == 0:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.texts.numbers import format_number
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,12 @@ class Interval(Shown):
         low, high = self.ends
         return {name: self.estimate, f"{name}_low": low, f"{name}_high": high}
 
+    def summary_table(self) -> pl.DataFrame | None:
+        """One row: the estimate with both ends, level, n and method."""
+        import polars as pl
+
+        return pl.DataFrame([self.record("estimate") | {"level": self.level, "n": self.n, "method": self.method}])
+
     def scaled(self, factor: float) -> Interval:
         """The interval of a multiple."""
         return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
@@ -79,6 +89,14 @@ class Interval(Shown):
     def relative_half_width(self) -> float:
         """Half the interval's width over the estimate's size; inf for an estimate of 0, nan without an interval."""
         return self.half_width / abs(self.estimate) if self.estimate else float("inf")
+
+    def __iter__(self) -> Iterator[float]:
+        """Both ends: `low, high = interval`."""
+        return iter((self.low, self.high))
+
+    def __float__(self) -> float:
+        """The estimate: `float(interval)`."""
+        return float(self.estimate)
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high

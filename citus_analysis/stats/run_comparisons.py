@@ -15,9 +15,9 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, TableSource, return_callers_frame_kind
-from citus_analysis.defaults import LEVEL, MARGIN, METRIC
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.core.frames import return_callers_frame_kind
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.selection import find_closest_difference, find_differing_columns, find_pooled_columns
 from citus_analysis.runs.set_ups import (
@@ -35,12 +35,13 @@ from citus_analysis.stats.independence import FEWEST_TO_CHECK, Independence, che
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import (
+    StudiedRuns,
     check_columns,
     filter_runs_by_values,
     get_metric_values,
     get_start_times_ms,
     iterate_strata,
-    read_runs_with_metric,
+    read_studied_runs,
     select_measured_runs,
 )
 from citus_analysis.stats.verdicts import MADE_APART, PLANNED, Comparison, Order, cliffs_delta, compare, compare_many
@@ -76,6 +77,8 @@ class ComparisonQuestion:
         level: confidence level.
         higher_is_better: true for a throughput, false for a latency; None: the metric's name decides.
         experiments_apart: whether runs of several experiments are not pooled, even if nothing else tells them apart.
+        factors: columns of the caller's table that vary and are no column of a configuration.
+        replaced: columns of a configuration that the factors say in other words.
     """
 
     metric: str
@@ -87,6 +90,8 @@ class ComparisonQuestion:
     level: float = LEVEL
     higher_is_better: bool | None = None
     experiments_apart: bool = False
+    factors: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
         """Compare each level of the stratum with its base; no comparison if the base is absent."""
@@ -181,7 +186,7 @@ class ComparisonQuestion:
         for name, runs in sides.items():
             notes += [
                 f"{name} pools several values of {words}"
-                for words in find_pooled_columns(runs, {self.by, *self.strata})
+                for words in find_pooled_columns(runs, {self.by, *self.strata, *self.replaced}, self.factors)
             ]
         if _order(tested, reference) in ("after the base", "before the base"):
             notes.append(MADE_APART)
@@ -270,6 +275,17 @@ def _order_notes(runs: pl.DataFrame, metric: str) -> list[str]:
     return [*notes, *(drift.warnings if drift.detected else ())]
 
 
+#: Columns of set-ups that can be compared.
+CONFIGURATION_NAMES: Final = (
+    "system",
+    "variant",
+    "family",
+    "settings",
+    "cpu_per_node",
+    "query_mode",
+    "limit",
+    "workload",
+)
 #: Columns that are axes of curves.
 _AXES: Final = frozenset({*LOAD, "workers"}) - {*VARIANT}
 #: Column with the place of a run in the table of all that are compared.
@@ -308,20 +324,39 @@ class RunComparison(Shown):
         return len(self.comparisons)
 
     def summary_lines(self) -> list[str]:
-        """The number of comparisons by verdict, and the decided ones."""
+        """A narrow table: what differs from row to row, both means, ratio, n and verdict; the rest once above."""
+        notes = [*self.warnings, *list_unique_warnings(note for one in self.comparisons for note in one.warnings)]
+        lines = format_narrow_comparison(self, _ROWS_SHOWN)
+        room = max(1, _LINES_SHOWN - len(lines))
+        if len(notes) > room:
+            notes = [
+                *notes[: room - 1],
+                f"{pluralize(len(notes) - room + 1, 'more note')}: .warnings of it and its rows",
+            ]
+        return [*lines, *(f"note: {note}" for note in notes)]
+
+    def sentence(self) -> str:
+        """How many comparisons have which verdict, and the first decided one."""
+        if len(self) == 1:
+            return self.comparisons[0].sentence()
         counts = Counter(one.verdict for one in self.comparisons)
         words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
-        first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
-        decided = [one for one in self.comparisons if one.verdict != "inconclusive"]
-        return [
-            first,
-            *(f"  {line}" for one in decided for line in one.summary_lines()[: 2 if one.stratum else 1]),
-            *(f"  note: {note}" for note in self.warnings),
-        ]
+        return f"{pluralize(len(self), 'comparison')} of {self.metric} by {self.by}: {words}"
 
     def summary_table(self) -> pl.DataFrame | None:
-        """Both sides, ratio, p-values and verdict of each comparison."""
-        ratio = ("ratio", "ratio_low", "ratio_high", "p_difference", "p_difference_adjusted", "verdict")
+        """Both sides with their means and n, ratio, p-values and verdict of each comparison."""
+        ratio = (
+            "n_a",
+            "n_b",
+            "mean_a",
+            "mean_b",
+            "ratio",
+            "ratio_low",
+            "ratio_high",
+            "p_difference",
+            "p_difference_adjusted",
+            "verdict",
+        )
         if not self.comparisons:
             return None
         table = self.to_polars()
@@ -346,9 +381,9 @@ class RunComparison(Shown):
 
 @return_callers_frame_kind
 def compare_runs(
-    source: TableSource | Frame,
-    metric: str = METRIC,
-    by: str = "system",
+    source: object,
+    metric: str | None = None,
+    by: str | None = None,
     base: object = None,
     *,
     within: Sequence[str] | None = None,
@@ -369,9 +404,13 @@ def compare_runs(
     are not pooled.
 
     Args:
-        source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
-        metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
-        by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
+        source: a dataset; a polars, pandas or Arrow frame of runs; columns by name; a path of raw files, of a dataset
+            or of a table of results. In a frame, a column with few levels that is no metric is held equal, and
+            synonyms are understood: `clients` are threads, `rep` numbers the repetitions.
+        metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given; by default the
+            throughput, or the only measured column.
+        by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up, or a column
+            of a table of results; by default the system, else the set-ups, else the only factor.
         base: level that the others are compared with; by default the set-up with the most runs, if whole set-ups are
             compared (`variant`, `set_up`), otherwise the first level of each stratum.
         within: columns to hold equal, instead of the whole configuration.
@@ -385,7 +424,7 @@ def compare_runs(
 
     Raises:
         UnknownNameError: no such column, metric or base level.
-        UsageError: another status cannot be allowed.
+        UsageError: another status cannot be allowed, or the table has two readings, which the message names.
         InsufficientDataError: no run is left, or no two levels have runs that agree in all columns to hold equal.
 
     Example:
@@ -393,8 +432,18 @@ def compare_runs(
         >>> [(c.label_a, c.verdict) for c in compare_runs(runs)]
         [('y', 'faster')]
     """
-    question = ComparisonQuestion(metric, by, base, (), tuple(pool), margin, level, higher_is_better)
-    asked = ask(read_runs_with_metric(source, metric), question, within, only, allow)
+    named = [*([by] if by else []), *(within or ()), *(only or {})]
+    studied = read_studied_runs(source, metric, named, pool)
+    metric, find = studied.metric, studied.find_column
+    chosen_by = "" if by else f"compared by {(by := choose_compared_column(studied))}, as nothing else is asked for"
+    by, within = find(by or ""), None if within is None else [*map(find, within)]
+    only = {find(name): value for name, value in (only or {}).items()}
+    question = ComparisonQuestion(
+        *(metric, by, base, (), tuple(map(find, pool)), margin, level, higher_is_better),
+        factors=studied.factors,
+        replaced=studied.replaced,
+    )
+    asked = ask(studied.runs, question, within, only, allow)
     runs, question = asked.runs, asked.question
     usual = base is None and by in _NAMES_OF_SET_UPS
     alone, unmet = _compare_with_usual_base(runs, question) if usual else ([], [])
@@ -403,10 +452,57 @@ def compare_runs(
     nothing = () if found else (_explain_no_comparison(runs, question),)
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
     kept = tuple(one for one in found if is_shown(one, asked.shown))
-    warnings = list_unique_warnings((*asked.notes, *nothing, *also, *unmet, *_write_few_runs_note(kept)))
-    named = ("experiment",) if any("experiment" in one.stratum for one in kept) else ()
-    strata = tuple(dict.fromkeys((*question.strata, *named)))
-    return RunComparison(kept, by, metric, strata, tuple(pool), warnings, runs)
+    of_table = studied.design.notes({by, metric}) if studied.design else ()
+    chosen_note = (chosen_by,) if chosen_by else ()
+    warnings = list_unique_warnings(
+        (*asked.notes, *nothing, *also, *unmet, *of_table, *chosen_note, *_write_few_runs_note(kept))
+    )
+    several = ("experiment",) if any("experiment" in one.stratum for one in kept) else ()
+    strata = tuple(dict.fromkeys((*question.strata, *several)))
+    return _give_callers_names(RunComparison(kept, by, metric, strata, question.pool, warnings, runs), studied)
+
+
+def _give_callers_names(found: RunComparison, studied: StudiedRuns) -> RunComparison:
+    """The result with the caller's names of columns."""
+    if studied.design is None or not studied.design.names:
+        return found
+    name = studied.callers_name
+    comparisons = tuple(
+        replace(one, stratum={name(column): value for column, value in one.stratum.items()})
+        for one in found.comparisons
+    )
+    strata, pool = tuple(map(name, found.strata)), tuple(map(name, found.pool))
+    return replace(found, comparisons=comparisons, by=name(found.by), strata=strata, pool=pool)
+
+
+def choose_compared_column(studied: StudiedRuns) -> str:
+    """The column to compare where none is asked for: the system, else the set-ups, else the only factor.
+
+    Raises:
+        UsageError: several columns can be compared.
+        InsufficientDataError: nothing differs between the runs.
+
+    Example:
+        >>> runs = pl.DataFrame({"version": ["a", "b"] * 2, "clients": [1, 1, 8, 8], "tps": [9.5, 8.1, 40.2, 30.3]})
+        >>> choose_compared_column(read_studied_runs(runs))
+        'version'
+    """
+    runs = studied.runs
+    varying = [name for name in runs.columns if runs[name].drop_nulls().n_unique() > 1]
+    for name in ("system", "variant"):
+        if name in varying and name in CONFIGURATION_NAMES:
+            return name
+    own = [name for name in studied.factors if name in varying]
+    texts = [name for name in own if not runs.schema[name].is_numeric()]
+    load = [name for name in CONFIGURATION_NAMES if name in varying and name not in _AXES]
+    sizes = [name for name in ("workers", "threads", *_AXES) if name in varying]
+    for names in (texts, [*own, *(name for name in load if not own)], list(dict.fromkeys(sizes))[:1]):
+        if len(names) > 1:
+            said = [studied.callers_name(name) for name in names]
+            raise UsageError(f"{' and '.join(said[:4])} can be compared: which is not said", way_out=f"by={said[0]!r}")
+        if names:
+            return names[0]
+    raise InsufficientDataError("nothing to compare: the runs differ in nothing that the table says")
 
 
 #: Columns that name whole set-ups; the one with the most runs is the base, whatever the order of their names.
@@ -526,7 +622,7 @@ def ask(
     runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, allow)
     if unknown := usable[by].null_count():
         notes = (*notes, f"{pluralize(unknown, 'run')} left out: no {by}")
-    held = comparability(runs, by, question.pool)
+    held = comparability(runs, by, question.pool, question.factors, question.replaced)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     runs = filter_runs_by_values(runs, chosen)
@@ -647,6 +743,60 @@ def _convert_table_value(value: object) -> object:
     if isinstance(value, Interval):
         return value.estimate
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+#: Rows of comparisons in the short text, and its lines.
+_ROWS_SHOWN: Final = 8
+_LINES_SHOWN: Final = 12
+
+
+def format_narrow_comparison(found: RunComparison, most: int | None = None) -> list[str]:
+    """Comparisons as a table for a screen: what the rows have in common is said above.
+
+    Args:
+        found: the comparisons.
+        most: rows to show; None: all.
+
+    Example:
+        >>> runs = {"version": [*"ababab"], "tps": [10.1, 20.2, 10.3, 20.1, 10.2, 20.4]}
+        >>> for line in format_narrow_comparison(compare_runs(runs)):
+        ...     print(line)
+        tps by version, b against a (95 %, Welch t on the log ratio)
+        before  after  ratio  interval        n  verdict
+          10.2  20.23  1.984  [1.952, 2.016]  3  faster
+    """
+    items = found.comparisons
+    if not items:
+        return [f"no comparison of {found.metric} by {found.by}"]
+    columns: dict[str, list[str]] = {
+        name: [format_setup_value(name, one.stratum.get(name)) for one in items] for name in found.strata
+    }
+    columns |= {found.by: [one.label_a for one in items], "against": [one.label_b for one in items]}
+    shared = {name: cells[0] for name, cells in columns.items() if len(set(cells)) == 1}
+    ratios = [one.deciding for one in items]
+    methods = list_unique_warnings(f"{one.level * 100:g} %, {one.method}" for one in ratios)
+    sides = [f"{shared[name]}" for name in (found.by, "against") if name in shared]
+    subject = (
+        f", {' against '.join(sides)}" if len(sides) == 2 else f", against {sides[0]}" if "against" in shared else ""
+    )
+    head = f"{found.metric} by {found.by}{subject} ({methods[0]}{', or as stated' if len(methods) > 1 else ''})"
+    same = [f"{name} {value}" for name, value in shared.items() if name in found.strata and value not in ("", "None")]
+    cells = {name: values for name, values in columns.items() if name not in shared or name == found.by == ""}
+    cells |= {
+        "before": [format_number(one.mean_b.estimate) for one in items],
+        "after": [format_number(one.mean_a.estimate) for one in items],
+        "ratio": [format_number(one.estimate) for one in ratios],
+        "interval": [one.ends_text() or "-" for one in ratios],
+        "n": [
+            str(one.mean_a.n) if one.mean_a.n == one.mean_b.n else f"{one.mean_a.n} and {one.mean_b.n}" for one in items
+        ],
+        "verdict": [one.verdict for one in items],
+    }
+    right = {place for place, name in enumerate(cells) if name in ("before", "after", "ratio", "n")}
+    rows = [list(row) for row in zip(*cells.values(), strict=True)]
+    table = render_text_table(list(cells), rows[:most], right=right)
+    more = [f"... and {len(rows) - most} more: .table()"] if most is not None and len(rows) > most else []
+    return [head, *([f"in all: {', '.join(same)}"] if same else []), *table, *more]
 
 
 # Comparisons as a text table in the style of benchstat.

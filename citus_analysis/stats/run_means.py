@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, return_callers_frame_kind
+from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, resolve_source, return_callers_frame_kind
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
+from citus_analysis.runs.design import Design, find_synonym, read_design
 from citus_analysis.runs.set_ups import CONFIGURATION, add_setup_descriptions, format_setup_value, format_stratum
 from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
 from citus_analysis.schema import STATUSES
@@ -60,19 +62,148 @@ def select_runs_with_metric(
     return select_measured_runs(read_runs_with_metric(source, metric), metric, allow, only)
 
 
-def read_runs_with_metric(source: TableSource | Frame, metric: str) -> pl.DataFrame:
+#: Columns that rows of a dataset's table `runs` have, and nobody's own table.
+_OF_DATASET: Final = ("run_id", "resource")
+
+
+@dataclass(frozen=True)
+class StudiedRuns:
+    """The runs of a source, and what their columns are.
+
+    Attributes:
+        runs: all runs with their set-up.
+        metric: the column that is measured.
+        factors: columns to hold equal besides those of a configuration, which the caller's table has.
+        design: what the columns of a caller's frame are; None for a dataset.
+        replaced: columns that need not be held equal because factors say the same.
+    """
+
+    runs: pl.DataFrame
+    metric: str
+    factors: tuple[str, ...] = ()
+    design: Design | None = None
+    replaced: tuple[str, ...] = ()
+
+    def find_column(self, name: str) -> str:
+        """The column that the caller names, by its name or a synonym."""
+        if self.design is not None:
+            return self.design.find_column(name)
+        return name if name in self.runs.columns else find_synonym(name, self.runs.columns) or name
+
+    def callers_name(self, column: str) -> str:
+        """The caller's name of a column."""
+        return column if self.design is None else self.design.callers_name(column)
+
+
+def read_studied_runs(
+    source: object, metric: str | None = None, named: Sequence[str] = (), pooled: Sequence[str] = ()
+) -> StudiedRuns:
+    """The runs of whatever was passed, with their set-up and the metric: the one way from an input to runs.
+
+    Args:
+        source: what :func:`citus_analysis.core.frames.resolve_source` takes.
+        metric: the measured column; by default the only one, or the throughput.
+        named: columns that the call names: the compared one, those to hold equal.
+        pooled: columns that need not be equal.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+        UsageError: several columns may be the metric, or a column may be a setting or measured.
+    """
+    given = resolve_source(source)
+    if not isinstance(given, pl.DataFrame):
+        return _read_dataset_runs(given, metric or METRIC, named)
+    if set(_OF_DATASET) <= set(given.columns):
+        frame = add_setup_descriptions(given)
+        _check_metric(frame, metric or METRIC)
+        return StudiedRuns(frame, metric or METRIC)
+    design = getattr(source, "design", None)
+    if not isinstance(design, Design):
+        design = read_design(given, metrics=[metric] if metric in given.columns else [])
+    chosen = _choose_metric(design, metric)
+    design.require_clear({*map(design.find_column, (*named, *pooled)), chosen})
+    frame = add_setup_descriptions(design.runs)
+    _check_metric(frame, chosen)
+    aside = {chosen, *map(design.find_column, pooled)}
+    return StudiedRuns(frame, chosen, tuple(name for name in design.own_factors if name not in aside), design)
+
+
+def _choose_metric(design: Design, metric: str | None) -> str:
+    """The measured column that is asked for, or the only one there is."""
+    frame = design.runs
+    if metric is not None and (metric != METRIC or METRIC in frame.columns):
+        return design.find_column(metric)
+    named = find_synonym(METRIC, design.metrics) if METRIC not in frame.columns else METRIC
+    if named is not None:
+        return named
+    if len(design.metrics) == 1:
+        return design.metrics[0]
+    if len(design.metrics) > 1:
+        raise UsageError(
+            f"{' and '.join(design.metrics[:4])} are measured: which is to be compared is not said",
+            way_out=f"metric={design.metrics[0]!r}",
+        )
+    return METRIC
+
+
+def _check_metric(frame: pl.DataFrame, metric: str) -> None:
+    if metric in frame.columns and frame.schema[metric].is_numeric():
+        return
+    known = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    if metric in frame.columns and frame.schema[metric] == pl.String:
+        raise UsageError(
+            f"{metric!r} holds texts, not numbers: {frame[metric].drop_nulls().head(2).to_list()}",
+            way_out="convert it, or read the file with ca.study(PATH), which knows decimal marks",
+        )
+    raise UnknownNameError("metric", metric, known)
+
+
+def _read_dataset_runs(source: TableSource, metric: str, named: Sequence[str]) -> StudiedRuns:
+    """The runs of a dataset; factors of a table of results are columns where the call names one of them."""
+    runs = _join_client_metric(source, metric)
+    factors: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    if any(name not in runs.columns for name in named) and "set_up" in runs.columns:
+        wide, found = split_set_ups(runs)
+        if set(named) & set(found):
+            runs, factors, replaced = wide, found, ("family", "variant", "set_up", "resource", "settings")
+    frame = add_setup_descriptions(runs, convert_to_polars(source.table("settings")))
+    _check_metric(frame, metric)
+    return StudiedRuns(frame, metric, factors, None, replaced)
+
+
+def split_set_ups(runs: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The runs with a column for each `name=value` of their set-ups, as a table of results has them, and their names.
+
+    Words without a name become the column `set_up_name`.
+
+    Example:
+        >>> wide, names = split_set_ups(pl.DataFrame({"set_up": ["version=a, shards=8", "version=b, shards=8"]}))
+        >>> names, wide["version"].to_list()
+        (('version', 'shards'), ['a', 'b'])
+    """
+    rows = [
+        dict(
+            (name, value) if equals else ("set_up_name", part)
+            for part in str(text or "").split(", ")
+            for name, equals, value in [part.partition("=")]
+            if part
+        )
+        for text in runs["set_up"]
+    ]
+    names = tuple(dict.fromkeys(name for row in rows for name in row if name not in runs.columns))
+    columns = [pl.Series(name, [row.get(name) for row in rows], dtype=pl.String) for name in names]
+    return runs.with_columns(columns), names
+
+
+def read_runs_with_metric(source: object, metric: str) -> pl.DataFrame:
     """All runs with their set-up (:func:`citus_analysis.runs.described`), and with the metric.
 
     Raises:
         UnknownNameError: there is no such metric.
     """
-    if isinstance(source, TableSource):
-        frame = add_setup_descriptions(_join_client_metric(source, metric), convert_to_polars(source.table("settings")))
-    else:
-        frame = add_setup_descriptions(convert_to_polars(source))
-    if metric not in frame.columns or not frame.schema[metric].is_numeric():
-        raise UnknownNameError("metric", metric, [c for c, t in frame.schema.items() if t.is_numeric()])
-    return frame
+    found = read_studied_runs(source, metric)
+    return found.runs if found.metric == metric else found.runs.with_columns(pl.col(found.metric).alias(metric))
 
 
 def select_measured_runs(

@@ -534,6 +534,25 @@ class Comparison(Shown):
         where = ", ".join(f"{name} {value}" for name, value in self.stratum.items())
         return [*([where] if where else []), self.sentence(), *(f"  {note}" for note in self.warnings)]
 
+    def summary_table(self) -> pl.DataFrame | None:
+        """One row: both sides with n and mean, the ratio with the interval that decided, p-value and verdict."""
+        ratio = self.deciding
+        row = {
+            **self.stratum,
+            **({"metric": self.metric} if self.metric else {}),
+            "a": self.label_a,
+            "b": self.label_b,
+            "n_a": self.mean_a.n,
+            "n_b": self.mean_b.n,
+            "mean_a": self.mean_a.estimate,
+            "mean_b": self.mean_b.estimate,
+            **ratio.record("ratio"),
+            "level": ratio.level,
+            **self.known_p_values(),
+            "verdict": self.verdict,
+        }
+        return pl.DataFrame([row])
+
     def sentence(self) -> str:
         """The finding in one sentence.
 

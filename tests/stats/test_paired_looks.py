@@ -45,12 +45,12 @@ def test_a_verdict_is_a_sentence() -> None:
     base = [100.0] * 8
     slower = judge_pairs(base, [95, 95, 94, 96, 95, 94, 96, 95], [(100, 101), (100, 99.5), (100, 100)])
     assert (slower.verdict, slower.exit_code) == ("slower", 1)
-    assert slower.sentence.startswith("slower, 5.0 % [")
-    assert slower.sentence.endswith("8 pairs; base against itself 0.2 % [-1.7, 2.1], 3 pairs")
+    assert slower.sentence().startswith("slower, 5.0 % [")
+    assert slower.sentence().endswith("8 pairs; base against itself 0.2 % [-1.7, 2.1], 3 pairs")
     assert judge_pairs(base, [100.1, 99.9] * 4).verdict == "equivalent"
-    assert judge_pairs(base[:3], [90] * 3).sentence == "undecided, -10.0 % [no limits yet], 3 pairs"
-    assert judge_pairs(base, [300.0, 310] * 4).sentence.startswith("faster, 3.0 times [")
-    assert judge_pairs([], []).sentence == "undecided, no pair was measured"
+    assert judge_pairs(base[:3], [90] * 3).sentence() == "undecided, -10.0 % [no limits yet], 3 pairs"
+    assert judge_pairs(base, [300.0, 310] * 4).sentence().startswith("faster, 3.0 times [")
+    assert judge_pairs([], []).sentence() == "undecided, no pair was measured"
 
 
 def test_what_cannot_be_judged_is_refused() -> None:

@@ -180,12 +180,12 @@ def _measure_pairs(
     base, change = experiments
 
     def show(result: PairsResult) -> None:
-        click.echo(make_printable(f"pair {result.pairs}: {result.sentence}"), err=True)
+        click.echo(make_printable(f"pair {result.pairs}: {result.sentence()}"), err=True)
 
     with _handle_sigterm_as_interrupt(), show_live_progress() as watch:
         cell = next(iter(choice.only), None)
         result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
-    print_result({**asdict(result), "sentence": result.sentence} if as_json else result.sentence)
+    print_result({**asdict(result), "sentence": result.sentence()} if as_json else result.sentence())
     return result.exit_code
 
 
