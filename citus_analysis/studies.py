@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl

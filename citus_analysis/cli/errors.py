@@ -13,7 +13,8 @@ from typing import Final, TextIO
 
 import click
 
-from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, SlowReaderWarning
+from citus_analysis.core.extras import explain_missing_package
+from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, SlowReaderWarning, UnreadFilesWarning
 from citus_analysis.redaction import redact
 
 INTERRUPTED: Final = 130
@@ -45,7 +46,7 @@ def print_short_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, (OutdatedDatasetWarning, SlowReaderWarning)):
+            if issubclass(category, (OutdatedDatasetWarning, SlowReaderWarning, UnreadFilesWarning)):
                 _print_message_line(str(message), "warning")
             else:
                 others(message, category, filename, lineno, file, line)
@@ -60,6 +61,8 @@ def explain(error: BaseException) -> int:
     Returns:
         The exit code: 2 and 3 are errors of the user, 70 is a defect.
     """
+    if isinstance(error, ModuleNotFoundError):
+        error = explain_missing_package(error) or error
     match error:
         case KeyboardInterrupt() | click.Abort():
             return INTERRUPTED

@@ -114,6 +114,7 @@ ALLOW: Final = click.option(
     help="Use doubtful or degraded runs as well; their number is stated.",
 )
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+WIDE: Final = click.option("--wide", is_flag=True, help="On a terminal too: whole lines, as in a pipe.")
 METRIC_OPTION: Final = click.option("--metric", default=METRIC, show_default=True, help=f"{_COLUMN}.")
 METRICS_OPTION: Final = click.option(
     "--metric", "metrics", multiple=True, default=[METRIC], show_default=True, help=f"{_COLUMN}; repeatable."

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -43,12 +45,42 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(convert_to_json_value(value), ensure_ascii=False, indent=2))
 
 
-def print_result(result: object) -> None:
-    """Print a text, with what a terminal would obey as escapes, and anything else as one JSON document."""
+def print_result(result: object, *, wide: bool = False) -> None:
+    """Print a text, with what a terminal would obey as escapes, and anything else as one JSON document.
+
+    Args:
+        result: the text, or plain values.
+        wide: print whole lines on a terminal too; in a pipe they always are whole.
+    """
     if isinstance(result, str):
-        click.echo("\n".join(map(make_printable, result.split("\n"))))
+        lines = list(map(make_printable, result.split("\n")))
+        fits = sys.stdout.isatty() and not wide
+        click.echo("\n".join(fit_text_to_terminal(lines) if fits else lines))
     else:
         print_json(result)
+
+
+def fit_text_to_terminal(lines: Sequence[str], width: int | None = None) -> list[str]:
+    """Lines for a terminal: prose is folded at its width, and rows of a table are cut with `…`.
+
+    Args:
+        lines: lines; two blanks within a line make it a row.
+        width: characters; by default those of the terminal.
+
+    Example:
+        >>> fit_text_to_terminal(["note: two words", "name    value"], width=11)
+        ['note: two', '  words', 'name    va…']
+    """
+    most = shutil.get_terminal_size().columns if width is None else width
+    fitted: list[str] = []
+    for line in lines:
+        if len(line) <= most:
+            fitted.append(line)
+        elif "  " in line.strip():
+            fitted.append(f"{line[: most - 1]}…")
+        else:
+            fitted += textwrap.wrap(line, most, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return fitted
 
 
 def print_frame(frame: pl.DataFrame, how: str) -> None:

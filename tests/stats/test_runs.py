@@ -202,13 +202,13 @@ def test_numeric_levels_are_in_numeric_order() -> None:
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
     frame = runs(*grid(x=[1, 2], y=[3, 4]))
     with pytest.raises(UnknownNameError, match="did you mean 'throughput_ops_s'"):
-        stats.compare_runs(frame, metric="throughput")
+        stats.compare_runs(frame, metric="throughput_op_s")
     with pytest.raises(UnknownNameError, match="no column is named 'sistem'"):
         stats.compare_runs(frame, by="sistem")
     with pytest.raises(UnknownNameError, match="no system is named 'z'"):
         stats.compare_runs(frame, base="z")
-    with pytest.raises(UsageError, match="list is no table"):
-        stats.compare_runs([1, 2])  # type: ignore[arg-type]  # no such source, on purpose
+    with pytest.raises(UsageError, match="one list of numbers"):
+        stats.compare_runs([1, 2])
 
 
 def test_degraded_runs_are_compared_where_that_is_allowed() -> None:
@@ -250,8 +250,8 @@ def test_only_selects_runs_by_value() -> None:
     frame = runs(*grid(x=[1, 2], y=[3, 4], z=[5, 6]))
     result = stats.compare_runs(frame, only={"iteration": 1})
     assert all(c.ratio.n == 1 for c in result)
-    with pytest.raises(UnknownNameError, match="no column is named 'iter'"):
-        stats.compare_runs(frame, only={"iter": 1})
+    with pytest.raises(UnknownNameError, match="no column is named 'itration'"):
+        stats.compare_runs(frame, only={"itration": 1})
     with pytest.raises(InsufficientDataError, match="iteration=9"):
         stats.compare_runs(frame, only={"iteration": 9})
 

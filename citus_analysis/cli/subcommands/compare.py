@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import METRIC_OPTION, Chosen, add_configuration_options
+from citus_analysis.cli.options import METRIC_OPTION, WIDE, Chosen, add_configuration_options
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import EXCHANGE_FORMATS
@@ -17,11 +18,11 @@ from citus_analysis.defaults import EXCHANGE_FORMATS
 @METRIC_OPTION
 @click.option(
     "--by",
-    default="system",
-    show_default=True,
-    help="Column whose levels are compared; also family, settings, cpu_per_node, variant.",
+    help="Column whose levels are compared; also family, settings, cpu_per_node, variant, or a column of a table of "
+    "results. Default: the system, else the set-ups, else the only factor.",
 )
 @click.option("--base", help="Level to compare the others with. Default: the first of each configuration.")
+@WIDE
 @click.option(
     "--format",
     "form",
@@ -33,11 +34,12 @@ from citus_analysis.defaults import EXCHANGE_FORMATS
 def command(
     folder: Path | str,
     metric: str,
-    by: str,
+    by: str | None,
     base: str | None,
     chosen: Chosen,
     as_json: bool,
     form: str,
+    wide: bool,
 ) -> None:
     """Compare runs, like with like: faster, slower, equivalent or inconclusive.
 
@@ -48,10 +50,13 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs
     from citus_analysis.stats.exchange import render_comparison
-    from citus_analysis.stats.run_comparisons import format_comparison
+    from citus_analysis.stats.run_comparisons import format_comparison, format_narrow_comparison
 
     found = compare_runs(open_dataset(open_or_ingest_dataset(folder)), metric, by, base, **chosen)
     if as_json or form == "json":
         print_result(found.to_dict())
+    elif form == "text" and sys.stdout.isatty() and not wide:
+        notes = [f"note: {note}" for note in found.all_notes()]
+        print_result("\n".join([*format_narrow_comparison(found), *notes]))
     else:
-        print_result(format_comparison(found) if form == "text" else render_comparison(found, form))
+        print_result(format_comparison(found) if form == "text" else render_comparison(found, form), wide=wide)

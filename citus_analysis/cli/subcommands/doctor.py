@@ -31,7 +31,9 @@ _PROGRAMS: Final = {
 #: Extra of the package -> function that needs it.
 _EXTRAS: Final = {
     "notebook": "exploring in JupyterLab",
-    "runner": "nodes and load generators on other hosts (ssh)",
+    "report": "reports: notebooks executed and exported",
+    "run": "run, with PostgreSQL from a wheel, and load generators and nodes on other hosts (ssh)",
+    "excel": "to_excel, which writes workbooks",
     "cluster": "ingest by the workers of a cluster, datasets on object stores",
     "pack": "pack, which writes research objects",
     "publish": "publish, which writes tables into PostgreSQL",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,13 +42,28 @@ def _list_kinds(found: Inspection) -> Iterator[str]:
         yield f"      and {len(found.kinds) - _MOST_KINDS} other kinds"
 
 
+def _find_set_up_factors(set_ups: Collection[object]) -> dict[str, set[str]]:
+    """Name -> values, of set-ups that a table of results states as `name=value, ...`; empty for others."""
+    found: dict[str, set[str]] = {}
+    for set_up in set_ups:
+        for part in str(set_up).split(", "):
+            name, equals, value = part.partition("=")
+            if not equals or " " in name:
+                return {}
+            found.setdefault(name, set()).add(value)
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
 def _suggest_next_commands(found: Inspection, typed: str, beside: str) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
     from citus_analysis.texts.words import pluralize as counted
 
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
     runs = counted(sum(int(str(cell["runs"])) for cell in found.cells), "run")
-    if len(levels["set_up"]) > 1:
+    factors = _find_set_up_factors(levels["set_up"])
+    for name, values in factors.items():
+        yield f"{runs} of {len(values)} values of {name}", f"compare {typed} --by {shlex.quote(name)}"
+    if len(levels["set_up"]) > 1 and not factors:
         yield f"{runs} of {len(levels['set_up'])} set-ups", f"compare {typed} --by set_up"
     for axis in ("workers", "threads"):
         if len(levels[axis]) > 1:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import ALLOW, AS_JSON, SHARE
+from citus_analysis.cli.options import ALLOW, AS_JSON, SHARE, WIDE
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
@@ -18,7 +18,8 @@ from citus_analysis.texts.names import convert_to_place
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
 @ALLOW
 @AS_JSON
-def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: bool) -> None:
+@WIDE
+def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: bool, wide: bool) -> None:
     """List the configurations of a dataset, one per line.
 
     Each line has the number of runs, the numbers of ok, degraded and failed runs, and the mean throughput of the runs
@@ -28,4 +29,4 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     from citus_analysis.stats.run_means import format_configurations, list_configurations
 
     found = list_configurations(open_dataset(open_or_ingest_dataset(folder)), level=level, allow=allow)
-    print_result(found.to_dicts() if as_json else format_configurations(found, allow))
+    print_result(found.to_dicts() if as_json else format_configurations(found, allow), wide=wide)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.options import ALLOW, AS_JSON, ONLY, PLACE, SHARE, parse_column_values
+from citus_analysis.cli.options import ALLOW, AS_JSON, ONLY, PLACE, SHARE, WIDE, parse_column_values
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL, MARGIN
@@ -37,6 +37,7 @@ _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or
     "--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write pages of the statements with most of it."
 )
 @AS_JSON
+@WIDE
 def command(
     folder: Path | str,
     second: Path | str | None,
@@ -48,6 +49,7 @@ def command(
     level: float,
     out: Path | None,
     as_json: bool,
+    wide: bool,
 ) -> None:
     """Explain a difference of response times: which statements, segments and nodes it comes from.
 
@@ -72,7 +74,7 @@ def command(
         margin=margin,
         allow=allow,
     )
-    print_result(found.to_dict() if as_json else format_explanation(found))
+    print_result(found.to_dict() if as_json else format_explanation(found), wide=wide)
     if out is not None:
         _write_pages(found, {"base": dataset, "other": other_dataset}, out)
 
