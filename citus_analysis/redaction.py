@@ -40,6 +40,14 @@ _WORDS: Final = (
     rf"passw|pass[_\-]?(?:phrase|code|key)|pwd|secret|token|credential|{_KEYS}"
     r"|authorization|auth[_\-]?string|signature|identified[ ]+by"
 )
+#: Beginnings of the tokens of services, in small letters, from their documentation (GitHub, GitLab, Slack, Stripe, npm,
+#: PyPI, Hugging Face, Docker, DigitalOcean, Vault, SendGrid, Google, Databricks, Grafana, Shopify, OpenAI, Anthropic).
+_TOKEN_BEGINNINGS: Final = (
+    *("github_pat_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "xox[a-z]-", "xoxe\\.", "xapp-"),
+    *("[srp]k_live_", "[srp]k_test_", "whsec_", "npm_", "pypi-", "hf_", "dckr_pat_", "do[opr]_v1_", "hv[sbr]\\."),
+    *("sg\\.", "aiza", "ya29\\.", "dapi", "glsa_", "shp(?:at|ca|pa|ss)_", "sk-"),
+)
+_SERVICE_TOKEN: Final = rf"(?:{'|'.join(_TOKEN_BEGINNINGS)})[a-z0-9_][a-z0-9_.=\-]{{18}}"
 #: The part of a name that makes it the name of a secret; the characters after it belong to the name.
 STEM: Final = (
     rf"(?:{_WORDS}"
@@ -49,12 +57,15 @@ STEM: Final = (
 #: A text that does not match contains no secret. The pattern is also valid for Rust's regular expressions (polars).
 SUSPICIOUS: Final = (
     rf"(?i){_WORDS}|pass(?:[^a-z]|$)|(?:^|[^a-z0-9])(?:pw|creds?)(?:[^a-z]|$)"
-    r"|bearer|://|private key|scram-sha|md5[0-9a-f]|eyj|akia|asia|gh[pousr]_"
+    r"|bearer|://|private key|scram-sha|md5[0-9a-f]|eyj|akia|asia"
+    rf"|{_SERVICE_TOKEN}|[?&;]sig=|curl\s|mysql|mariadb|redis-cli|docker\s|hooks\.slack"
 )
 #: Every suspicious text contains one of these in lower case.
 MARKERS: Final = (
     *("pass", "pwd", "pw", "secret", "token", "cred", "key", "auth", "signature", "identified", "bearer", "://"),
-    *("scram", "md5", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *("scram", "md5", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "pat_", "pat-", "xox", "xapp-"),
+    *("_live_", "_test_", "whsec_", "npm_", "pypi-", "hf_", "_v1_", "hvs.", "hvb.", "hvr.", "sg.", "aiza", "ya29."),
+    *("dapi", "glsa_", "shp", "sk-", "sig=", "curl", "mysql", "mariadb", "redis-cli", "docker", "hooks.slack"),
 )
 
 _SUSPICIOUS: Final = re.compile(SUSPICIOUS)
@@ -304,6 +315,12 @@ _AUTHORITY: Final = re.compile(r"://[^\s:/\[]*:")
 _PORT: Final = re.compile(r"\d{0,5}(?!(?!:$)[^/?#,;\s\"')\]}>])|/")
 
 
+#: A user without a password in a URL of the web, and one that is a token in any other, as in `https://token@host/x`.
+_LONE_USER: Final = re.compile(
+    r"(?i)(?:https?|git|ftps?)(?:%2b|\+\w+)?://(?P<web>[^\s:/@\[?#\"'<>]+)@|://(?P<token>(?=[^@/]{0,60}[0-9])[\w\-.~+=%]{20,})@"
+)
+
+
 def find_uri_passwords(text: str) -> Iterator[Span]:
     """The text between the user and the last `@` of `scheme://user:password@host`, or up to the end if it was cut."""
     if "://" not in text:
@@ -318,15 +335,21 @@ def find_uri_passwords(text: str) -> Iterator[Span]:
         elif not _PORT.match(text, authority.end(), token.end()):
             # Not a port, so it is the beginning of a password that was cut.
             yield authority.end(), token.end()
+    for lone in _LONE_USER.finditer(text):
+        yield lone.span(lone.lastgroup or 0)
 
 
 _BEARER: Final = re.compile(r"(?i)\bbearer(?:\s*[:=]\s*|\s+)")
-_BLOCK: Final = re.compile(r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?P<block>.*?)(?:-----END|\Z)")
+_BLOCK: Final = re.compile(r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?P<block>.*?)(?:-----END|\Z)")
 _SHAPES: Final = re.compile(
     r"SCRAM-SHA-256\$\S+|(?<!\w)md5[0-9a-f]{32}(?!\w)"
     r"|(?<![\w\-])eyJ[\w\-]++\.[\w\-]++(?:\.[\w\-]*+)?"
-    r"|(?<!\w)(?:AKIA|ASIA)[0-9A-Z]{16}(?!\w)|(?<!\w)gh[pousr]_[A-Za-z0-9]{20,}"
+    r"|(?<!\w)(?:AKIA|ASIA)[0-9A-Z]{16}(?!\w)"
+    rf"|(?<![A-Za-z0-9_\-])(?i:(?=[a-z_.\-]{{0,40}}[0-9]){_SERVICE_TOKEN}[a-z0-9_.=\-]*+)"
 )
+#: A shared access signature of Azure, in a URL.
+_SIGNATURE: Final = re.compile(r"(?i)[?&;]sig=(?P<value>[^&\s\"'<>]{8,})")
+_SLACK_HOOK: Final = re.compile(r"hooks\.slack\.com/(?:services|workflows)/(?P<value>[\w/+\-]{8,})")
 
 
 def find_secret_tokens(text: str) -> Iterator[Span]:
@@ -338,6 +361,8 @@ def find_secret_tokens(text: str) -> Iterator[Span]:
         yield from _drop_empty_span(match.span("block"))
     for match in _SHAPES.finditer(text):
         yield match.span()
+    for match in chain(_SIGNATURE.finditer(text), _SLACK_HOOK.finditer(text)):
+        yield match.span("value")
 
 
 def _drop_empty_span(span: Span) -> Iterator[Span]:
@@ -366,12 +391,104 @@ def find_row_values(text: str) -> Iterator[Span]:
             yield match.end(), closing if closing >= 0 else line_end
 
 
+#: Programs whose options name no secret: the program, its options, and how the secret follows them.
+_COMMANDS: Final = tuple(
+    re.compile(rf"(?i)(?<![\w.\-]){program}(?=\s)[^\r\n]{{0,400}}?\s{option}(?P<value>\S)")
+    for program, option in (
+        (r"curl(?:\.exe)?", r"(?:-[A-Za-z]*[uU]|--(?:proxy-)?user)[ \t=]*(?P<quote>[\"']?)[^\s:\"']{0,200}:"),
+        (r"(?:mysql|mariadb)[\w\-]*", r"(?-i:-p)(?!\s)"),
+        (r"sshpass", r"-p[ \t]*"),
+        (r"redis-cli", r"(?-i:-a)[ \t]*"),
+        (r"docker[ \t]+login", r"-p[ \t]*"),
+    )
+)
+#: A line of a password file of libpq: host, port, database and user, then the password.
+_PGPASS: Final = re.compile(
+    r"(?:(?:[^\s:\\'\"]|\\.){1,255}:){1}(?:\d{1,5}|\*):(?:(?:[^\s:\\]|\\.){1,63}:){2}(?P<value>[^\s:])"
+)
+
+
+def find_command_passwords(text: str) -> Iterator[Span]:
+    """Passwords after options that only their programs define (`curl -u user:...`), and in lines for `.pgpass`."""
+    lower = text.lower()
+    for pattern, word in zip(_COMMANDS, ("curl", "m", "sshpass", "redis-cli", "docker"), strict=True):
+        if word not in lower:
+            continue
+        quotes = _OpenQuotes(text)
+        for match in pattern.finditer(text):
+            begin, quote = match.start("value"), match.groupdict().get("quote")
+            if quote:
+                # Within quotes that opened before the user, blanks belong to the password.
+                end = text.find(quote, begin)
+                yield from _drop_empty_span((begin, end if end >= 0 else len(text)))
+            else:
+                yield from _drop_empty_span(find_value_span(text, begin, AT_BLANK, quotes.before(begin)))
+    if "pgpass" in lower:
+        for match in _PGPASS.finditer(text):
+            yield from _drop_empty_span(find_value_span(text, match.start("value"), AT_BLANK, "'\""))
+
+
+#: A name of a secret, as the value of one key, beside a key of its value, as in the environment of containers.
+_TITLED_PAIR: Final = re.compile(
+    rf"(?i)(?<![\w.\-])(?:name|key|variable)[\"']?\s*[:=]\s*[\"']?(?P<name>[\w.\-]{{0,80}}?{STEM}[\w.\-]{{0,80}})[\"']?\s*,?\s*"
+    r"[\"']?(?:value|val)[\"']?\s*[:=]\s*(?=\S)"
+)
+
+
+def find_titled_values(text: str) -> Iterator[Span]:
+    """`{name: PGPASSWORD, value: ...}`, on one line or on two."""
+    for match in _TITLED_PAIR.finditer(text):
+        if names_secret(match["name"]):
+            yield from _drop_empty_span(find_value_span(text, match.end(), AT_JSON))
+
+
+_BOUND: Final = re.compile(r"\$(\d{1,5})(?!\d)")
+_PARAMETERS: Final = re.compile(r"(?i)\bparameters:\s*(?=\$\d)")
+_PARAMETER: Final = re.compile(r"\$(\d{1,5}) = ('(?:[^']|'')*+'?|\S+?(?=,\s|\s|$))")
+
+
+def find_secret_parameters(text: str) -> frozenset[int]:
+    """Numbers of the parameters of a statement that are secrets: `SET password = $1`, `VALUES ($1, crypt($2))`.
+
+    Example:
+        >>> sorted(find_secret_parameters("UPDATE users SET password = crypt($2, 'x') WHERE id = $1"))
+        [2]
+    """
+    if "$" not in text or not is_suspicious(text):
+        return frozenset()
+    spans = chain(find_named_values(text), find_row_values(text))
+    return frozenset(int(number[1]) for begin, end in spans for number in _BOUND.finditer(text, begin, end))
+
+
+def find_parameter_values(text: str, numbers: frozenset[int] | None = None) -> Iterator[Span]:
+    """Values of secret parameters in `parameters: $1 = '...', $2 = '...'`.
+
+    Args:
+        text: the text.
+        numbers: the parameters that are secrets; None: those that a statement in the text says.
+    """
+    lists = list(_PARAMETERS.finditer(text))
+    if not lists:
+        return
+    secret = find_secret_parameters(text) if numbers is None else numbers
+    for place in lists if secret else ():
+        at = place.end()
+        while match := _PARAMETER.match(text, at):
+            if int(match[1]) in secret and match[2] != "NULL":
+                quoted = match[2].startswith("'")
+                yield match.start(2) + quoted, match.end(2) - (quoted and match[2].endswith("'") and len(match[2]) > 1)
+            at = match.end() + 2 if text.startswith(", ", match.end()) else len(text)
+
+
 #: The order does not matter: if forms overlap, the spans of all are hidden.
 FORMS: Final[tuple[Callable[[str], Iterator[Span]], ...]] = (
     find_named_values,
     find_uri_passwords,
     find_secret_tokens,
     find_row_values,
+    find_command_passwords,
+    find_titled_values,
+    find_parameter_values,
 )
 
 # Views of a text without one layer of quoting or encoding after the other, with the places that they come from.
@@ -469,7 +586,7 @@ __all__ = [
 Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
-VERSION: Final = 4
+VERSION: Final = 5
 
 
 def redact(text: str) -> str:

@@ -338,7 +338,7 @@ def _read_patterns(path: Path) -> list[Pattern]:
     if data is None:
         return []
     # Takes a while to import, and few trees have such a file.
-    from citus_analysis.texts.yaml_text import parse_yaml
+    from citus_analysis.texts.documents import parse_yaml
 
     try:
         loaded = parse_yaml(data)

@@ -215,6 +215,9 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     identifier = Identifier(convert_facts({name: str(value) for name, value in meta.items()}, "meta"))
     with outline_url_sources(given) as (paths, origins), unpack_archives(walk_outlined_paths(paths, origins)) as found:
+        if not found.files and found.problems:
+            path, problem = found.problems[0]
+            raise InputError(problem, path=path)
         if not found.files:
             raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
         with Pool(len(os.sched_getaffinity(0))) as pool:

@@ -400,11 +400,11 @@ class Manifest:
     def _read_line(self, number: int, line: bytes) -> None:
         try:
             if number == 1:
-                self._version = self._version_of(json.loads(line))
+                self._version = self._version_of(json.loads(line))  # noqa: TID251 - no limit of a document bounds a dataset
             else:
-                for entry in json.loads(line if self._version == 1 else _extract_entries(line)):
+                for entry in json.loads(line if self._version == 1 else _extract_entries(line)):  # noqa: TID251
                     self._apply(entry)
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise self._damaged(number) from error
         self._lines += 1
 

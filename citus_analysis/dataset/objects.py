@@ -43,8 +43,9 @@ from citus_analysis.dataset.parts import (
     open_dataset_of_files,
 )
 from citus_analysis.dataset.store import GRACE_S, FolderStore, Vacuumed, make_scratch_folder
-from citus_analysis.errors import DatasetError
+from citus_analysis.errors import DatasetError, FormatError
 from citus_analysis.schema import Table
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.names import is_url
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _read_lease(place: ObjectPlace) -> bytes | None:
 
 def _read_lease_holder(place: ObjectPlace) -> str | None:
     text = _read_lease(place)
-    return None if text is None else str(json.loads(text)["holder"])
+    return None if text is None else str(parse_json(text)["holder"])
 
 
 # The manifest of a dataset on an object store: one object per commit, never changed once it is written.
@@ -200,7 +201,7 @@ class ObjectManifest(Manifest):
                 raise DatasetError("a commit is missing", path=f"{self.place.url}/{_FOLDER}", place=f"before {name}")
             try:
                 first, second, third = data.split(b"\n")[:3]
-                facts = json.loads(third)
+                facts = parse_json(third)
                 if facts["whole"]:
                     self.sources, self.derived = {}, {}
                     self.superseded = dict(facts["superseded"])
@@ -208,7 +209,7 @@ class ObjectManifest(Manifest):
                 self._lines = 0
                 self._read_line(1, first)
                 self._read_line(2, second)
-            except (ValueError, DatasetError) as error:
+            except (ValueError, FormatError, DatasetError) as error:
                 way_out = "ingest into a new place"
                 raise DatasetError("is damaged", path=f"{self.place.url}/{name}", way_out=way_out) from error
             if number > 1 and not self._last and not facts["whole"]:

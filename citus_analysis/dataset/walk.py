@@ -24,7 +24,7 @@ from citus_analysis.dataset.identity import LABEL_FILES
 from citus_analysis.dataset.object_place import ObjectPlace, Stored, translate_store_errors
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
-from citus_analysis.formats.deliveries.archives import detect_archive_kind, unpack
+from citus_analysis.formats.deliveries.archives import DEEPEST_FOLDER, detect_archive_kind, unpack
 from citus_analysis.formats.parsing.cuttable import HEAD_BYTES_NEEDED, LOOK_BACK_BYTES
 from citus_analysis.redaction import redact_path
 from citus_analysis.study_tree import CONFIG_NAMES
@@ -217,6 +217,11 @@ def _iterate_files(top: Path, seen: set[Path], problems: list[tuple[str, str]]) 
         try:
             real = folder.resolve()
             if real in seen or (folder / MANIFEST_NAME).exists():
+                continue
+            if len(folder.parts) - len(top.parts) > DEEPEST_FOLDER:
+                problems.append(
+                    (display(folder.relative_to(top)), f"is nested more than {DEEPEST_FOLDER} folders deep")
+                )
                 continue
             seen.add(real)
             entries = sorted(folder.iterdir(), key=lambda entry: os.fsencode(entry.name))

@@ -19,6 +19,7 @@ from citus_analysis.errors import CitusAnalysisError, UsageError
 from citus_analysis.explorer.exploring import Exploration, freeze
 from citus_analysis.explorer.frozen_page import FRONT_END
 from citus_analysis.explorer.selections import Selection
+from citus_analysis.texts.documents import parse_json
 
 _EMPTY: Final = "{}"
 
@@ -75,7 +76,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     @traitlets.observe("request")
     def _asked(self, change: dict[str, str]) -> None:
         with self._shown_problems():
-            self._answer(Selection.of(json.loads(change["new"])))
+            self._answer(Selection.of(parse_json(change["new"])))
 
     @traitlets.observe("trace")
     def _opened(self, change: dict[str, str]) -> None:

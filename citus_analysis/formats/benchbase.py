@@ -32,7 +32,6 @@ Settings of the server (`.params.json`) and of the run (`.config.xml`) are read 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -59,6 +58,7 @@ from citus_analysis.formats.parsing.client_reports import (
 )
 from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
 from citus_analysis.operations import OVERALL
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
@@ -215,11 +215,11 @@ def _parse_heading(heading: str) -> tuple[str, str | None]:
 def _parse_summary(content: Content) -> Parsed:
     data = content.read(SUMMARY_LIMIT_BYTES)
     try:
-        summary = json.loads(data)
+        summary = parse_json(data)
         latencies = summary.pop("Latency Distribution")
         numbers = {name: float(value) for name, value in summary.items() if isinstance(value, int | float)}
         measured = {name: float(value) for name, value in latencies.items()}
-    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, FormatError) as error:
         raise FormatError(f"is not a summary of BenchBase: {error}", path=content.path) from error
     requests = numbers.pop("Measured Requests", None)
     rows = [

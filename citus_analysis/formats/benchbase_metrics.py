@@ -13,7 +13,6 @@ index. Not kept: texts, times, identifiers.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
@@ -27,6 +26,7 @@ from citus_analysis.formats.parsing.time_zones import timezone_of
 from citus_analysis.formats.parsing.times import time_expr
 from citus_analysis.formats.server_views import is_counter
 from citus_analysis.schema import TABLES
+from citus_analysis.texts.documents import parse_json
 
 _LIMIT_BYTES: Final = 64 * 2**20
 _SIGN: Final = re.compile(rb'\A\s*\{\s*"pg_stat(?:io)?_[a-z_]{1,50}"\s*:\s*\[\s*(?:\{\s*"[a-z_0-9]{1,63}"\s*:|\])')
@@ -51,9 +51,9 @@ class BenchbaseMetrics(Format):
         """One piece."""
         data = content.read(_LIMIT_BYTES)
         try:
-            document: object = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"holds no views as JSON: {error}", path=content.path) from error
+            document = parse_json(data)
+        except FormatError as error:
+            raise FormatError(f"holds no views as JSON: {error.problem}", path=content.path) from error
         if not isinstance(document, dict):
             raise FormatError("holds no views as JSON", path=content.path)
         named = _TIME.search(hints.name)

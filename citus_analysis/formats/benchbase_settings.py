@@ -7,7 +7,6 @@ Secrets are redacted: not every version of BenchBase leaves the password out of 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed
 from citus_analysis.redaction import redact_values
+from citus_analysis.texts.documents import parse_json
 
 _LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 20
@@ -46,7 +46,15 @@ class BenchbaseSettings(Format):
         data = content.read(_LIMIT_BYTES)
         try:
             found = _parse_config_elements(data) if data.lstrip()[:1] == b"<" else _parse_params(data)
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError, ElementTree.ParseError) as error:
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            FormatError,
+            ElementTree.ParseError,
+        ) as error:
             raise FormatError(f"contains no settings of BenchBase: {error}", path=content.path) from error
         hidden = [(name, str(redact_values(value, name.rpartition(".")[2]))) for name, value in found]
         rows = pl.DataFrame(hidden, schema={"name": pl.String, "value": pl.String}, orient="row")
@@ -54,7 +62,7 @@ class BenchbaseSettings(Format):
 
 
 def _parse_params(data: bytes) -> list[tuple[str, str]]:
-    return [(f"settings.{name}", value) for name, value in json.loads(data).items() if isinstance(value, str)]
+    return [(f"settings.{name}", value) for name, value in parse_json(data).items() if isinstance(value, str)]
 
 
 def _parse_config_elements(data: bytes) -> list[tuple[str, str]]:

@@ -44,6 +44,7 @@ from citus_analysis.formats.parsing.client_reports import (
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed
 from citus_analysis.formats.parsing.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.operations import OVERALL
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 #: Names of a summary, and the unit that `client_metrics` gives each.
@@ -145,7 +146,7 @@ class Heading:
             FormatError: the line is not a heading, or contains an invalid regular expression.
         """
         try:
-            stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
+            stated = parse_json(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
             heading = cls(**{**stated, "metrics": tuple(NumberPattern(**one) for one in stated.get("metrics", ()))})
             heading._check()
             patterns = [*heading.summary.values(), *(one.pattern for one in heading.metrics)]
@@ -154,7 +155,7 @@ class Heading:
                 problems.append(find_pattern_problem(heading.interval, _SERIES))
             if unknown := heading.summary.keys() - SUMMARY_NAMES.keys():
                 problems.append(f"the summary names {min(unknown)!r}")
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError, FormatError) as error:
             raise FormatError(f"its heading cannot be read: {error}", way_out=_UNTOUCHED) from error
         if found := next((problem for problem in problems if problem), None):
             raise FormatError(f"its heading cannot be used: {found}", way_out=_UNTOUCHED)

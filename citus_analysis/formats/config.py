@@ -26,7 +26,7 @@ from citus_analysis.formats.parsing.lines import parse_whole_number
 from citus_analysis.redaction import redact_values, redacted_items
 from citus_analysis.schema import TABLES
 from citus_analysis.study_tree import CONFIG_NAMES
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
 
 #: Limit of settings; real set-ups have dozens.
 _MOST_SETTINGS: Final = 5_000

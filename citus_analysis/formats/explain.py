@@ -32,7 +32,6 @@ of planning, slices and memory of Greenplum.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +46,7 @@ from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed
 from citus_analysis.formats.parsing.lines import build_parsed_lines, line_frame
 from citus_analysis.schema import TABLES
-from citus_analysis.texts.yaml_text import parse_yaml
+from citus_analysis.texts.documents import parse_json, parse_yaml
 from citus_analysis.units import US_PER_MS
 
 # A plan as it is read: a tree of nodes, tasks, subplans and jobs, from any of EXPLAIN's formats.
@@ -622,9 +621,9 @@ def parse_json_plans(text: str) -> list[Plan]:
         ValueError: it is not JSON, or contains no plan.
     """
     try:
-        return parse_document_plans(json.loads(text))
-    except RecursionError as error:
-        raise ValueError("nested too deeply for a plan") from error
+        return parse_document_plans(parse_json(text))
+    except FormatError as error:
+        raise ValueError(error.problem) from error
 
 
 def parse_yaml_plans(text: str) -> list[Plan]:

@@ -12,7 +12,6 @@ Example of a line::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
@@ -36,6 +35,7 @@ from citus_analysis.formats.pglog.records import BLANK, DETAILS, RECORD, STRAY, 
 from citus_analysis.formats.pglog.regular_expressions import build_prefix_columns, insert_detail_rows
 from citus_analysis.formats.pglog.tables import SCANNED, ChunkTables, build_chunk_tables, extract_json_message
 from citus_analysis.formats.pglog.translation import make_english_severity_expr, translate_rows
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.words import name_pairs, replace_lone_surrogates
 
 _BLOCK: Final = 8 * 2**20
@@ -132,8 +132,8 @@ def _parse_json_object(line: bytes) -> Object:
         return {}
     try:
         # Passed as text: from bytes, the decoder would guess the encoding and accept UTF-16 too.
-        found = json.loads(replace_invalid_utf8(line).decode())
-    except (ValueError, RecursionError):
+        found = parse_json(replace_invalid_utf8(line).decode())
+    except FormatError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -43,9 +43,9 @@ from citus_analysis.stats.run_means import (
 )
 from citus_analysis.stats.start_up import steady_runs
 from citus_analysis.stats.verdicts import Evidence
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import pluralize
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 # The form of a claim: one line, parts split by commas.
 #

@@ -19,7 +19,6 @@ Example:
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
 from collections.abc import Collection, Mapping
@@ -31,6 +30,7 @@ from citus_analysis import defaults
 from citus_analysis.core.shipped_files import find_shipped_folder
 from citus_analysis.core.type_aliases import Json
 from citus_analysis.errors import InputError, UnknownNameError, UsageError, require_known
+from citus_analysis.texts.documents import parse_json
 
 # The JSON document of a notebook, as far as reports read or write it.
 #
@@ -241,7 +241,7 @@ def find_notebook(name: str) -> Path:
 
 def load_notebook(path: Path) -> Notebook:
     """A notebook as its JSON document."""
-    document: Notebook = json.loads(path.read_text(encoding="utf-8"))
+    document: Notebook = parse_json(path.read_bytes())
     return document
 
 

@@ -34,12 +34,13 @@ from citus_analysis.research_object.raw_files import (
     Treated,
     compute_sha256,
     copy_masked_file,
+    format_hash_line,
     group_into_ingests,
     list_raw_files,
     mask_text,
 )
 from citus_analysis.schema import TABLES
-from citus_analysis.texts.words import pluralize
+from citus_analysis.texts.words import make_printable, pluralize
 
 # The metadata of a pack as an RO-Crate: its files, and the processes that made them.
 
@@ -330,8 +331,8 @@ def _fill(
     _explain(folder, own, treated, wheels)
     write_crate(folder, _find_newest_time(opened), own, names)
     listed = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [f"{compute_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in listed]
-    (folder / HASHES).write_text("".join(lines), encoding="utf-8")
+    lines = [format_hash_line(compute_sha256(path), path.relative_to(folder).as_posix()) for path in listed]
+    (folder / HASHES).write_text("".join(lines), encoding="utf-8", newline="\n")
     return names, notes
 
 
@@ -353,8 +354,9 @@ def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequenc
 
 def _describe_masked_file(one: Treated) -> str:
     if one.left_out:
-        return f"raw/{one.name}: left out ({one.left_out}); {one.bytes} bytes, SHA-256 {one.sha256}"
-    return f"raw/{one.name}: {pluralize(one.masked, 'text')} hidden"
+        size = f"; {one.bytes} bytes, SHA-256 {one.sha256}" if one.sha256 else ""
+        return f"raw/{make_printable(one.name)}: left out ({one.left_out}){size}"
+    return f"raw/{make_printable(one.name)}: {pluralize(one.masked, 'text')} hidden"
 
 
 def _find_differing_tables(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:

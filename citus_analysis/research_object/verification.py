@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from citus_analysis.dataset import Dataset, open_dataset
-from citus_analysis.errors import CitusAnalysisError, DatasetError
+from citus_analysis.dataset.walk import convert_path_to_text, describe_read_error
+from citus_analysis.errors import CitusAnalysisError, DatasetError, FormatError
 from citus_analysis.research_object.checks import (
     compute_table_digests,
     compute_verdicts,
@@ -20,8 +20,9 @@ from citus_analysis.research_object.checks import (
 )
 from citus_analysis.research_object.environments import describe_differing_versions, list_installed_packages
 from citus_analysis.research_object.packing import CHECKS, CLAIMS, HASHES, read_raw
-from citus_analysis.research_object.raw_files import PackIngest, compute_sha256
-from citus_analysis.texts.words import pluralize
+from citus_analysis.research_object.raw_files import PackIngest, compute_sha256, parse_hash_lines
+from citus_analysis.texts.documents import parse_json
+from citus_analysis.texts.words import make_printable, pluralize
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
     checked = [f"files: the hashes of {pluralize(len(hashes), 'file')} compared"]
     checks = _read_json_mapping(place / CHECKS)
     try:
+        if irregular := _list_entries(place)[1]:
+            # What a link leads to may be anything, and is not read.
+            raise DatasetError(
+                f"holds {make_printable(min(irregular))}, which is {irregular[min(irregular)]}", path="raw/"
+            )
         with tempfile.TemporaryDirectory(prefix="citus-analysis-") as name:
             made = Path(name) / "dataset"
             read_raw(place, made, _read_stated_ingests(place, checks))
@@ -90,7 +96,7 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
             problems += _find_changed_verdicts(verdict, compute_verdicts(again, place / CLAIMS))
             checked.append(f"verdicts: {', '.join(verdict)} computed anew and compared")
     except (CitusAnalysisError, OSError) as error:
-        problems.append(f"raw/: cannot be read anew: {error}")
+        problems.append(f"the raw files: cannot be read anew: {error}")
     packages = _read_json_mapping(place / "environment.json").get("packages")
     versions = describe_differing_versions(packages, list_installed_packages())
     return Verified(place, tuple(checked), tuple(problems), tuple(versions), time.monotonic() - began)
@@ -119,14 +125,12 @@ def _read_stated_ingests(folder: Path, checks: Mapping[str, object]) -> list[Pac
 
 def _read_stated_hashes(folder: Path) -> dict[str, str]:
     try:
-        lines = (folder / HASHES).read_text(encoding="utf-8").splitlines()
+        return parse_hash_lines((folder / HASHES).read_bytes().decode())
     except OSError as error:
         way_out = "make one: citus-analysis pack DATASET --out FOLDER"
         raise DatasetError(f"is no packed dataset: it has no {HASHES}", path=folder, way_out=way_out) from error
     except ValueError as error:
         raise _make_damage_error(folder / HASHES) from error
-    pairs = [line.partition("  ") for line in lines]
-    return {name: stated for stated, _, name in pairs}
 
 
 def _make_damage_error(path: Path) -> DatasetError:
@@ -135,8 +139,8 @@ def _make_damage_error(path: Path) -> DatasetError:
 
 def _read_json_mapping(path: Path) -> Mapping[str, object]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = parse_json(path.read_bytes())
+    except (OSError, FormatError) as error:
         raise _make_damage_error(path) from error
     if not isinstance(found, dict):
         raise _make_damage_error(path)
@@ -144,14 +148,38 @@ def _read_json_mapping(path: Path) -> Mapping[str, object]:
 
 
 def _find_changed_files(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
-    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    for name in sorted(hashes.keys() | there.keys() - {HASHES}):
+    there, irregular = _list_entries(folder)
+    for name, kind in irregular.items():
+        yield f"{make_printable(name)}: is {kind}, which was not packed"
+    for name in sorted((hashes.keys() | there.keys()) - {HASHES, *irregular}):
         if name not in there:
-            yield f"{name}: is missing"
+            yield f"{make_printable(name)}: is missing"
         elif name not in hashes:
-            yield f"{name}: was not packed"
+            yield f"{make_printable(name)}: was not packed"
         elif compute_sha256(there[name]) != hashes[name]:
-            yield f"{name}: changed since it was packed"
+            yield f"{make_printable(name)}: changed since it was packed"
+
+
+def _list_entries(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The regular files below a folder by name; and what is neither a file nor a folder, with what it is instead."""
+    files, irregular, folders = dict[str, Path](), dict[str, str](), [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders[-1]))
+        except OSError as error:
+            irregular[convert_path_to_text(folders.pop().relative_to(folder))] = describe_read_error(error)
+            continue
+        folders.pop()
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif entry.is_file(follow_symlinks=False):
+                files[convert_path_to_text(path.relative_to(folder))] = path
+            else:
+                kind = "a link" if entry.is_symlink() else "no regular file"
+                irregular[convert_path_to_text(path.relative_to(folder))] = kind
+    return files, irregular
 
 
 def _find_changed_tables(folder: Path, again: Dataset, stated: Mapping[str, str]) -> Iterator[str]:
@@ -170,9 +198,11 @@ def _find_changed_tables(folder: Path, again: Dataset, stated: Mapping[str, str]
             rows = None
         if rows is not None and name in stated and hash_table_rows(rows) != stated[name]:
             yield f"dataset/{name}: has other rows than {CHECKS} states"
-        if made.get(name) != stated.get(name):
+        if name not in stated:
+            yield f"table {name}: {CHECKS} does not state its rows"
+        elif made.get(name) != stated[name]:
             many = "" if rows is None else f"{pluralize(count_differing_rows(rows, again.table(name)), 'row')} of "
-            yield f"table {name}: {many}{stated.get(name, '0 rows')} differ from those made anew"
+            yield f"table {name}: {many}{stated[name]} differ from those made anew"
 
 
 def _find_changed_verdicts(stated: Mapping[str, object], found: Mapping[str, object]) -> Iterator[str]:

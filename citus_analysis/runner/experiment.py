@@ -38,9 +38,9 @@ from citus_analysis.errors import FormatError, InputError, UnknownNameError, Usa
 from citus_analysis.formats import format_named
 from citus_analysis.formats.command_output import SUMMARY_NAMES, find_pattern_problem
 from citus_analysis.redaction import names_secret, redact_values
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
 from citus_analysis.texts.names import find_file_name_problem
 from citus_analysis.texts.words import pluralize
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
 # Base of the parts of an experiment file: their strictness, and kinds of values.
 

@@ -27,6 +27,7 @@ from typing import TypedDict, cast
 
 from citus_analysis.core.output_files import add_path_to_errors
 from citus_analysis.redaction import redact_values
+from citus_analysis.texts.documents import parse_json
 
 
 class Seen(TypedDict, total=False):
@@ -158,6 +159,6 @@ class Journal:
         whole = added[: added.rfind(b"\n") + 1]
         self._read_bytes += len(whole)
         for line in whole.splitlines():
-            entry = JournalEntry(**json.loads(line))
+            entry = JournalEntry(**parse_json(line))
             self._entries.append(entry)
             self._by_subject[entry.subject].append(entry)

@@ -21,12 +21,13 @@ from psycopg import sql as composing
 from pydantic import TypeAdapter
 
 from citus_analysis.core.output_files import open_output
-from citus_analysis.errors import InputError, RunnerError
+from citus_analysis.errors import FormatError, InputError, RunnerError
 from citus_analysis.runner import connections as sql
 from citus_analysis.runner.experiment import ClusterTarget, Experiment, Monitor, NodeAddress
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.system import ClusterGrowth, ServerNode, ShardPlacement
 from citus_analysis.runner.workloads import TABLE
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.words import pluralize
 
 #: Rows per transaction: Spanner allows 80,000 mutations, and each row is one.
@@ -645,8 +646,8 @@ def restore_under(lock: ClusterLock, found: FormerState) -> list[str]:
 
 def _read(path: Path) -> _Document:
     try:
-        return _DOCUMENT.validate_python(json.loads(path.read_bytes()))
-    except (OSError, ValueError) as error:
+        return _DOCUMENT.validate_python(parse_json(path.read_bytes()))
+    except (OSError, ValueError, FormatError) as error:
         way_out = "restore the settings by hand, then delete it"
         raise InputError(f"cannot be read: {error}", path=path, way_out=way_out) from error
 

@@ -11,7 +11,6 @@ which is looked up in sorted arrays: a join over texts would take several times 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +22,14 @@ import polars as pl
 
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.defaults import LEVEL
-from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.errors import CitusAnalysisError, FormatError
 from citus_analysis.formats.pglog import BEYOND_BYTES, is_syslog, whole_message
 from citus_analysis.formats.pglog.languages import detect_language, detect_row_language
 from citus_analysis.schema import STATEMENT_KINDS
 from citus_analysis.serverlogs.windows import WindowedLogs
 from citus_analysis.spans.profile import ESTIMATES, estimate_percentile_columns
 from citus_analysis.stats.run_percentiles import RunValues
+from citus_analysis.texts.documents import parse_json
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 #: The sender of a statement (`sent_by`).
@@ -461,8 +461,8 @@ def _parse_record_message(raw: str, log_format: str) -> tuple[str, str | None]:
         return (_translate_message(fields[_SAID]), fields[_QUERY]) if len(fields) > _QUERY else (raw, None)
     if log_format == "pgjsonlog":
         try:
-            record = json.loads(raw)
-        except ValueError:
+            record = parse_json(raw)
+        except FormatError:
             return raw, None
         known = record if isinstance(record, dict) else {}
         known = within if isinstance(within := known.get("record"), dict) else known

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
+import sys
 import tarfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import zstandard
 
@@ -148,3 +151,80 @@ def test_short_random_values_are_hidden_where_they_look_like_secrets() -> None:
     assert "hunter2" not in mask_text("INSERT INTO t VALUES ('Pw: hunter2')\n")
     short = "Pw:" + "0A!" * 14
     assert mask_text(f"INSERT INTO t VALUES (' {short}')\n") == "INSERT INTO t VALUES (' Pw:***')\n"
+
+
+#: Secrets in shapes that the documentation of a tool or a service defines: name of a file -> its text.
+DOCUMENTED = {
+    "parameters.log": (
+        "2026-11-20 21:26:34.324 UTC [7] [3/1] : [1-1] [app=psql] LOG:  execute <unnamed>: "
+        "UPDATE users SET password = $1 WHERE id = $2\n"
+        "2026-11-20 21:26:34.324 UTC [8] [4/1] : [1-1] [app=psql] LOG:  execute S_1: SELECT $1\n"
+        "2026-11-20 21:26:34.325 UTC [7] [3/1] : [2-1] [app=psql] DETAIL:  Parameters: $1 = '@', $2 = 'kept'\n"
+        "2026-11-20 21:26:34.325 UTC [8] [4/1] : [2-1] [app=psql] DETAIL:  Parameters: $1 = 'kept too'\n"
+    ),
+    "error.log": (
+        "2026-11-20 21:26:34.324 UTC [7] : [1-1] ERROR:  duplicate key\n"
+        "2026-11-20 21:26:34.324 UTC [7] : [2-1] CONTEXT:  unnamed portal with parameters: $1 = '4', $2 = '@'\n"
+        "2026-11-20 21:26:34.324 UTC [7] : [3-1] STATEMENT:  INSERT INTO u (id, passwd) VALUES ($1, crypt($2, 'x'))\n"
+    ),
+    "tokens.txt": "\n".join(
+        f"{beginning}@" for beginning in ("github_pat_", "glpat-", "xoxb-12-34-", "sk_live_", "npm_", "hf_", "dop_v1_")
+    ),
+    "key.txt": "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOYBF\n@\n-----END PGP PRIVATE KEY BLOCK-----\n",
+    "remotes.txt": "origin https://@@example.org/r.git (fetch)\nhttps://x.blob.core.windows.net/a?se=2026&sig=@&sp=r\n",
+    "users.csv": 'id,"password",note\n1,@,kept\n2,"@, @",kept\n',
+    "roles.txt": " rolname | rolpassword | x\n---------+-------------+---\n bench   | @ | kept\n(1 row)\n",
+    "pgpass.conf": "# servers\nworker1:5432:*:bench:@\n*:*:db:bench:@\\:@\n",
+    "history.txt": (
+        "curl -sS -u bench:@ https://h/x\nmysql -h h -u bench -p@ db\nsshpass -p @ ssh h\n"
+        "psql postgresql://bench:@@h/db\necho h:5432:db:bench:@ >> ~/.pgpass\ncurl --user 'bench:@ @' h\n"
+    ),
+    "deployment.yml": "kind: A\n---\nenv:\n- name: PGPASSWORD\n  value: @\n",
+}
+
+
+def test_secrets_in_documented_shapes_are_hidden(tmp_path: Path) -> None:
+    secret = f"{NEEDLE}9vY2uA8bC4dE6fG1h"
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for name, text in DOCUMENTED.items():
+        written = text.replace("https://@@", f"https://{secret}@").replace("bench:@@", f"bench:{secret}@")
+        (raw / name).write_text(re.sub(r"@(?!example|h/)", secret, written), encoding="utf-8")
+    for name, inner in (("plain.log.gz", f"token={secret}.log"), ("other.log.gz", "ordinary.log")):
+        with (raw / name).open("wb") as out, gzip.GzipFile(inner, "wb", fileobj=out) as file:
+            file.write(b"nothing secret\n")
+    packed = ca.pack(raw, tmp_path / "object", reports="none")
+    assert {one.name for one in packed.raw if one.left_out} == set()
+    for path in packed.folder.rglob("*"):
+        assert not path.is_file() or NEEDLE.encode() not in path.read_bytes(), path
+    found = texts(packed.folder)
+    assert {name for name, text in found.items() if NEEDLE in text} == set()
+    kept = {name: text.count("kept") for name, text in DOCUMENTED.items() if "kept" in text}
+    assert {name: found[f"raw/raw/{name}"].count("kept") for name in kept} == kept
+    assert (packed.folder / "raw" / "raw" / "other.log.gz").read_bytes() == (raw / "other.log.gz").read_bytes()
+
+
+def test_what_is_no_text_and_what_lies_elsewhere_is_left_out(tmp_path: Path) -> None:
+    raw, elsewhere = tmp_path / "raw", tmp_path / "elsewhere"
+    (raw / "pglogs").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "shadow").write_text("root:$6$x", encoding="utf-8")
+    (tmp_path / "passwd").write_text("root:x", encoding="utf-8")
+    (raw / "pglogs" / "PGLOG-0-1.log").write_text(f"{_PREFIX.format(1)}checkpoint starting: time\n", encoding="utf-8")
+    (raw / "link.txt").symlink_to(tmp_path / "passwd")
+    (raw / "folder").symlink_to(elsewhere)
+    (raw / "same.log").symlink_to(raw / "pglogs" / "PGLOG-0-1.log")
+    pl.DataFrame({"password": ["s3cret"]}).write_parquet(raw / "users.parquet")
+    (raw / "program").write_bytes(Path(sys.executable).resolve().read_bytes()[:200_000])
+    (raw / "noise").write_bytes(bytes(np.random.default_rng(1).integers(1, 256, 5000, np.uint8)))
+    packed = ca.pack(raw, tmp_path / "object", reports="none")
+    assert {one.name: one.left_out for one in packed.raw} == {
+        "raw/folder": "is a link out of its folder",
+        "raw/link.txt": "is a link out of its folder",
+        "raw/noise": "is no text, and of no known format",
+        "raw/program": "is no text, and of no known format",
+        "raw/users.parquet": "is no text, and of no known format",
+    }
+    files = (path for path in (packed.folder / "raw").rglob("*") if path.is_file())
+    assert [path.relative_to(packed.folder).as_posix() for path in files] == ["raw/raw/pglogs/PGLOG-0-1.log"]
+    assert ca.verify(packed.folder).problems == ()

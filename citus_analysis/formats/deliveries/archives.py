@@ -6,6 +6,7 @@ member are refused, each with a line that names it; so is an archive that unpack
 
 from __future__ import annotations
 
+import errno
 import tarfile
 import zipfile
 import zlib
@@ -27,6 +28,10 @@ _ALWAYS_BYTES: Final = 256 * 2**20
 _TIMES: Final = 250
 _MEMBERS: Final = 100_000
 _PIECE_BYTES: Final = 2**20
+#: Folders within folders that are read: each level makes every access slower, and some programs fail at a few hundred.
+DEEPEST_FOLDER: Final = 100
+#: Errors of a name that this file system does not have, after which other members can be written.
+_BY_NAME: Final = (errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EILSEQ)
 
 
 #: Members and the reasons why they were not unpacked; the member is empty if the archive itself is damaged.
@@ -40,9 +45,14 @@ def detect_archive_kind(content: Content) -> str | None:
         InputError: the file cannot be read.
     """
     if content.compression == "none" and content.start.startswith(_ZIP_MAGIC):
-        return None if content.start[30:].startswith(_DOCUMENTS) else "zip"
+        return None if is_office_document(content.start) else "zip"
     block = content.start if content.compression == "none" else content.head
     return f"tar{_SUFFIXES[content.compression]}" if _begins_tar(block[: tarfile.BLOCKSIZE]) else None
+
+
+def is_office_document(start: bytes) -> bool:
+    """Whether the first bytes of a zip archive are those of a document of an office program."""
+    return start.startswith(_ZIP_MAGIC) and start[30:].startswith(_DOCUMENTS)
 
 
 def _begins_tar(block: bytes) -> bool:
@@ -107,6 +117,9 @@ def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, problems: Pr
     if not parts or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
         problems.append((name, "has a name that leads out of the archive, and is not unpacked"))
         return
+    if len(parts) > DEEPEST_FOLDER:
+        problems.append((name, f"is nested more than {DEEPEST_FOLDER} folders deep, and is not unpacked"))
+        return
     target = folder.joinpath(*parts)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -117,8 +130,10 @@ def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, problems: Pr
             while piece := stream.read(_PIECE_BYTES):
                 room.take(size=len(piece))
                 file.write(piece)
-    except (FileExistsError, NotADirectoryError, ValueError) as error:
-        problems.append((name, f"cannot be unpacked: {error}"))
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in _BY_NAME:
+            raise
+        problems.append((name, f"cannot be unpacked: {error.strerror if isinstance(error, OSError) else error}"))
 
 
 def _iterate_tar_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:

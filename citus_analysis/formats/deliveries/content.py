@@ -331,6 +331,8 @@ BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
 #: Size of one read; data from several reads are copied once more.
 _READ_BYTES: Final = 32 * 2**20
+#: Unit of `st_blocks`.
+_STAT_BLOCK_BYTES: Final = 512
 HEAD_BYTES: Final = 64 * 2**10
 EXCERPT_BYTES: Final = 4096
 LOOK_BYTES: Final = 64 * 2**10
@@ -641,6 +643,23 @@ class StreamReader:
         self._stream.seek(begin + length)
         return Unread(begin, length, self._path, self._file)
 
+    def skip_hole(self) -> int:
+        """Skip what was never written of a sparse file at this place, which reads as zeros; the number of bytes."""
+        if self._file is None:
+            return 0
+        begin = self._stream.tell()
+        try:
+            data = os.lseek(self._file.number, begin, os.SEEK_DATA)
+        except OSError:
+            # Nothing was written from here to the end, or the file system does not tell.
+            size = os.fstat(self._file.number).st_size
+            sparse = os.fstat(self._file.number).st_blocks * _STAT_BLOCK_BYTES < size
+            data = size if sparse else begin
+        skipped = max(0, min(data - begin, self._left))
+        self._stream.seek(begin + skipped)
+        self._left -= skipped
+        return skipped
+
     def raise_damage(self) -> None:
         """Raise the error that followed the last returned bytes."""
         if self._damage is not None:
@@ -649,12 +668,13 @@ class StreamReader:
 
 def _skip_line(reader: StreamReader) -> tuple[int, bytes]:
     """Number of bytes skipped up to and including the next line end, and the bytes read after it."""
-    skipped = 0
+    # A log that was truncated while its writer kept its place begins with a hole of any size.
+    skipped = reader.skip_hole()
     while piece := reader.read(BLOCK_BYTES):
         cut = piece.find(b"\n") + 1
         if cut:
             return skipped + cut, piece[cut:]
-        skipped += len(piece)
+        skipped += len(piece) + reader.skip_hole()
     return skipped, b""
 
 

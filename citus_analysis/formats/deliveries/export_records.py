@@ -377,7 +377,7 @@ def parse_json(text: bytes) -> object:
     # Looking for the halves of characters takes longer than all else where there are no such escapes.
     whole = (replace_lone_surrogates(bare) if b"\\u" in bare else bare).decode("utf-8", "surrogateescape")
     try:
-        return json.loads(
+        return json.loads(  # noqa: TID251 - RecursionError ends it, and numbers stay as printed
             whole,
             parse_int=JsonNumber,
             parse_float=JsonNumber,

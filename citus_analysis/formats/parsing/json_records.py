@@ -32,19 +32,19 @@ from citus_analysis.formats.parsing.format import (
 )
 from citus_analysis.formats.parsing.sampler_lines import SYSSTAT_DOCUMENT
 from citus_analysis.schema import Rows
+from citus_analysis.texts.documents import parse_json
 
 
 def parse_json_document(data: bytes, what: str, path: Path | None) -> object:
     """The document in a text of JSON.
 
     Raises:
-        FormatError: the text is no JSON.
+        FormatError: the text is no JSON, or exceeds the limits of documents.
     """
     try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not {what}: {error}", path=path) from error
-    return document
+        return parse_json(data)
+    except FormatError as error:
+        raise FormatError(f"is not {what}: {error.problem}", path=path) from error
 
 
 def convert_to_finite_number(value: object, *, quoted: bool = False) -> float | None:
@@ -160,7 +160,7 @@ def _is_object(line: bytes) -> bool:
     if not line.lstrip(_BLANKS).startswith(b"{"):
         return False
     try:
-        json.loads(line.decode(), parse_constant=_refuse, parse_float=_check_float, parse_int=_check_integer)
+        json.loads(line.decode(), parse_constant=_refuse, parse_float=_check_float, parse_int=_check_integer)  # noqa: TID251
     except RecursionError:
         return True
     except ValueError:

@@ -6,7 +6,6 @@ that needs the order of the source: linking details to their records, combining 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ import pyarrow as pa
 
 from citus_analysis.core.arrow_arrays import fill_null_integers
 from citus_analysis.core.table_definition import CATEGORY, INT64
+from citus_analysis.errors import FormatError
 from citus_analysis.formats.parsing.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.prefix import convert_clock_to_utc
 from citus_analysis.formats.pglog.reader import make_detail_links
 from citus_analysis.formats.pglog.records import ScannedChunk, whole_message
 from citus_analysis.schema import KINDS, TABLES, Column, Rows, Table
+from citus_analysis.texts.documents import parse_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -177,8 +178,8 @@ def extract_json_message(record: bytes) -> str:
         'duration: 1 ms  plan:\nResult'
     """
     try:
-        document: object = json.loads(record.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        document = parse_json(record.decode("utf-8", "replace"))
+    except FormatError:
         return ""
     within = document.get("record", document) if isinstance(document, dict) else None
     texts = [within.get(key) for key in ("message", "textPayload")] if isinstance(within, Mapping) else []

@@ -1,5 +1,6 @@
-"""Reading of YAML from untrusted sources.
+"""Reading of YAML and JSON that others wrote: the one way to documents of files in this package.
 
+Both take time and memory proportional to the document, which has limits, and one exception says what is wrong.
 libyaml builds objects by recursion in C and follows aliases without counting, so a file of a few kilobytes can crash
 the process or expand to billions of values. The parser's events show both in advance: they are checked one by one, and
 objects are built only from harmless documents.
@@ -10,21 +11,37 @@ Example:
     >>> parse_yaml(b"[" * 100_000)
     Traceback (most recent call last):
     ...
-    citus_analysis.errors.FormatError: line 1: nested more than 32 levels deep
+    citus_analysis.texts.documents.ExcessError: line 1: nested more than 32 levels deep
+    >>> parse_json(b'{"threads": [4, 16]}')
+    {'threads': [4, 16]}
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    citus_analysis.texts.documents.ExcessError: nested more than 100 levels deep
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from citus_analysis.errors import FormatError
 
+if TYPE_CHECKING:
+    from citus_analysis.core.type_aliases import UncheckedDocument
+
 #: Files written by hand or by the runner have a few kilobytes.
 YAML_LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 32
+#: Documents of tools (plans of hundreds of joins are the deepest) are below a tenth of the depth at which Python stops.
+_DEEPEST_JSON: Final = 100
+#: A value takes up to 100 bytes of memory.
+_MOST_JSON_VALUES: Final = 4_000_000
+_JSON_LIMIT_BYTES: Final = 256 * 2**20
 _MOST_VALUES: Final = 100_000
 #: PyYAML multiplies base 60 numbers out digit by digit, and Python prints no integer of more than 4,300 digits.
 _LONGEST_NUMBER: Final = 1_000
@@ -32,6 +49,56 @@ _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 
 #: libyaml's loader is ten times as fast, but not part of every build of PyYAML.
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_JSON_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS: Final = bytes(code for code in range(256) if code not in b"[]{}")
+
+
+class ExcessError(FormatError):
+    """A document is too long, too deep or has too many values to be read; it may be correct."""
+
+
+def parse_json(
+    data: bytes | str,
+    *,
+    deepest: int = _DEEPEST_JSON,
+    limit_bytes: int = _JSON_LIMIT_BYTES,
+    most_values: int = _MOST_JSON_VALUES,
+) -> UncheckedDocument:
+    """The one document in `data`, as Python's plain types.
+
+    Args:
+        data: the document.
+        deepest: number of levels that it may have.
+        limit_bytes: its greatest length.
+        most_values: number of values that it may have.
+
+    Raises:
+        ExcessError: the document exceeds a limit.
+        FormatError: it is not JSON.
+    """
+    if len(data) > limit_bytes:
+        raise ExcessError(f"longer than {limit_bytes:,} bytes")
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    levels, values = raw.count(b"[") + raw.count(b"{"), raw.count(b",") + 1
+    if levels > deepest or levels + values > most_values:
+        # Texts may hold brackets and commas, too.
+        bare = _JSON_TEXT.sub(b"", raw)
+        if bare.count(b"[") + bare.count(b"{") + bare.count(b",") + 1 > most_values:
+            raise ExcessError(f"more than {most_values:,} values")
+        if _find_depth(bare.translate(None, _NO_BRACKETS)) > deepest:
+            raise ExcessError(f"nested more than {deepest} levels deep")
+    try:
+        return json.loads(data)  # noqa: TID251 - the one place that may
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not JSON: {error}") from error
+
+
+def _find_depth(brackets: bytes) -> int:
+    """The number of levels that brackets open."""
+    import numpy as np
+
+    opens = np.isin(np.frombuffer(brackets, np.uint8), (*b"[{",))
+    return int(np.cumsum(np.where(opens, 1, -1).astype(np.int8), dtype=np.int32).max(initial=0))
 
 
 def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> object:
@@ -42,14 +109,14 @@ def parse_yaml(data: bytes, *, deepest: int = _DEEPEST) -> object:
         deepest: number of levels that it may have.
 
     Raises:
-        FormatError: the document is not YAML, or exceeds `YAML_LIMIT_BYTES`, `deepest` levels, or 100,000 values with
-            aliases expanded.
+        ExcessError: the document exceeds `YAML_LIMIT_BYTES`, `deepest` levels, or 100,000 values with aliases expanded.
+        FormatError: it is not YAML.
     """
     if len(data) > YAML_LIMIT_BYTES:
-        raise FormatError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
+        raise ExcessError(f"longer than {YAML_LIMIT_BYTES:,} bytes")
     try:
         _refuse_excess(data, deepest)
-        loaded: object = yaml.load(data, _LOADER)  # noqa: S506 - a safe loader
+        loaded: object = yaml.load(data, _LOADER)  # noqa: S506, TID251 - a safe loader
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
@@ -104,7 +171,7 @@ def _refuse_excess(data: bytes, deepest: int) -> None:
         problem = extent.add(event)
         if problem is not None:
             mark = event.start_mark
-            raise FormatError(problem, place=f"line {mark.line + 1}" if mark else None)
+            raise ExcessError(problem, place=f"line {mark.line + 1}" if mark else None)
 
 
 def _is_long_number(event: yaml.ScalarEvent) -> bool:

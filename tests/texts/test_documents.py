@@ -5,7 +5,7 @@ import time
 import pytest
 
 from citus_analysis.errors import FormatError
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
 
 DEEP = "nested more than 32 levels deep"
 MANY = "expands to more than 100,000 values"
