@@ -21,6 +21,7 @@ INTERRUPTED: Final = 130
 READER_LEFT: Final = 141
 _UNUSABLE: Final = 3
 _DEFECT: Final = 70
+_ROOM_BYTES: Final = 2**20
 
 #: Errors of the machine, which are not defects of this program.
 _REFUSALS: Final = frozenset(
@@ -80,7 +81,9 @@ def explain(error: BaseException) -> int:
         case OSError() if error.errno in _REFUSALS:
             reason = os.strerror(error.errno or 0)
             if error.filename is None:
-                _print_message_line(f"a file cannot be read or written: {reason} (--debug shows where)")
+                full = ", ".join(_list_full_file_systems()) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+                way_out = f"make room in {full}, or choose another place" if full else "--debug shows where"
+                _print_message_line(f"a file cannot be read or written: {reason} ({way_out})")
             else:
                 way_out = "make room, check permissions, or choose another place"
                 _print_message_line(f"{os.fsdecode(error.filename)}: {reason} ({way_out})")
@@ -90,6 +93,19 @@ def explain(error: BaseException) -> int:
             return _UNUSABLE
     _print_message_line(f"unexpected {type(error).__name__}: {error} ({_REPORT})")
     return _DEFECT
+
+
+def _list_full_file_systems() -> list[str]:
+    """Mount points without room for a file: an error of a write names none."""
+    import psutil
+
+    full = []
+    for place in psutil.disk_partitions(all=True):
+        with suppress(OSError):
+            usage = psutil.disk_usage(place.mountpoint)
+            if usage.total and usage.free < _ROOM_BYTES and "ro" not in place.opts.split(","):
+                full.append(place.mountpoint)
+    return full
 
 
 def print_traceback(error: BaseException) -> None:

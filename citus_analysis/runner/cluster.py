@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
@@ -62,8 +64,10 @@ def discover_nodes(target: ClusterTarget) -> list[ServerNode]:
     for number, one in enumerate(sorted(target.nodes, key=lambda address: address.role != "coordinator")):
         first_worker = 0 if one.role == "coordinator" else 1
         listed.append(ServerNode(one.name or str(max(number, first_worker)), one.host, one.port, one.role))
-    if target.system != "citus" or not target.discover:
+    if target.system != "citus":
         return listed
+    if not target.discover:
+        return _look_up_groups(listed, target)
     coordinator = listed[0]
     with sql.connect(coordinator, database=target.database, user=target.user) as connection:
         rows = sql.read_citus_nodes(connection)
@@ -79,6 +83,21 @@ def discover_nodes(target: ClusterTarget) -> list[ServerNode]:
     ]
 
 
+def _look_up_groups(listed: Sequence[ServerNode], target: ClusterTarget) -> list[ServerNode]:
+    """Nodes with the numbers of Citus' catalogue, whatever addresses it lists: each node knows its group."""
+    found = []
+    with sql.connect(listed[0], database=target.database, user=target.user) as connection:
+        numbers = {groupid: nodeid for nodeid, groupid, _, _ in sql.read_citus_nodes(connection)}
+    for node in listed:
+        with sql.connect(node, database=target.database, user=target.user) as connection:
+            group = int(sql.query(connection, "SELECT groupid FROM pg_dist_local_group")[0][0])
+        if node.role == "worker" and group not in numbers:
+            way_out = "SELECT citus_add_node('HOST', PORT) on the coordinator, or take it out of target.nodes"
+            raise RunnerError(f"{node.host}:{node.port} is not a worker of this cluster", way_out=way_out)
+        found.append(replace(node, nodeid=numbers.get(group), groupid=group))
+    return found
+
+
 def find_node_address(node: ServerNode, target: ClusterTarget) -> NodeAddress | None:
     """The node's entry in the experiment file; None if it was found in the catalogue only."""
     return next((address for address in target.nodes if (address.host, address.port) == (node.host, node.port)), None)
@@ -87,12 +106,13 @@ def find_node_address(node: ServerNode, target: ClusterTarget) -> NodeAddress | 
 # Read the server logs of a node that the runner did not start: over SQL, from a folder of this machine, or by sftp.
 #
 # A mark records the sizes of all log files when a run begins; the log of the run is all that was added to them since,
-# in
-# the order of writing. Names do not give that order (`postgresql-Wed.log` is older than `postgresql-Thu.log`), and
-# rotation may reuse a name: such a file is recognised by its first bytes.
+# in the order of writing. Names do not give that order (`postgresql-Wed.log` is older than `postgresql-Thu.log`), and
+# rotation reuses and changes names: a file is known by its inode and its first bytes.
 
 _CHUNK_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 128  # with the first line's time
+#: Rotated logs that were compressed cannot be continued at an offset.
+_COMPRESSED: Final = re.compile(r"\.(gz|bz2|xz|zst|lz4|Z)$")
 
 
 class LogReader(Protocol):
@@ -101,8 +121,8 @@ class LogReader(Protocol):
     def mark(self) -> LogMark:
         """The current end of the log."""
 
-    def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """Copy the bytes that were logged since the mark."""
+    def copy_since(self, mark: LogMark, destination: Path) -> list[str]:
+        """Copy the bytes that were logged since the mark; return a sentence for each part that is lost."""
 
     def close(self) -> None:
         """End the connection, if one is kept open."""
@@ -134,25 +154,31 @@ class SqlLogs(LogReader):
             current = str(rows[0][0])
             return LogMark(current, self._files(connection, PurePosixPath(current)))
 
-    def copy_since(self, mark: LogMark, destination: Path) -> None:
+    def copy_since(self, mark: LogMark, destination: Path) -> list[str]:
         """Copy in chunks, so that a large log does not have to fit into memory on either side."""
         with self._connection() as connection, add_path_to_errors(destination), destination.open("wb") as target:
-            for file, offset in _iterate_new_log_parts(mark, self._files(connection, PurePosixPath(mark.file))):
+            parts, lost = find_new_log_parts(mark, self._files(connection, PurePosixPath(mark.file)))
+            for file, offset in parts:
                 part = "SELECT pg_read_binary_file(%s, %s, %s)"
                 while chunk := bytes(sql.query(connection, part, file, offset, _CHUNK_BYTES)[0][0]):
                     target.write(chunk)
                     offset += len(chunk)
+        return lost
 
     def _files(self, connection: sql.Connection, current: PurePosixPath) -> dict[str, LogFile]:
-        """The log files with the suffix of the current one, because a server may also write CSV and JSON logs."""
+        """The log files with the suffix of the current one, because a server may also write CSV and JSON logs.
+
+        The suffix may be followed by another: programs that rotate logs rename `x.log` to `x.log.1`.
+        """
         rows = sql.query(
             connection,
             "SELECT name, size, extract(epoch FROM modification), "
-            "pg_read_binary_file(%s || '/' || name, 0, %s, true) FROM pg_ls_logdir() WHERE right(name, %s) = %s",
+            "pg_read_binary_file(%s || '/' || name, 0, %s, true) FROM pg_ls_logdir() "
+            "WHERE position(%s in name) > 0 AND name !~ %s",
             str(current.parent),
             _HEAD_BYTES,
-            len(current.suffix),
             current.suffix,
+            _COMPRESSED.pattern,
         )
         return {
             str(current.parent / str(name)): LogFile(int(size), float(modified), bytes(head or b""))
@@ -176,29 +202,35 @@ class FolderLogs(LogReader):
             raise RunnerError("no server log (*.log)", path=self._folder, way_out="correct log_directory")
         return LogMark(max(files, key=lambda name: files[name].modified), files)
 
-    def copy_since(self, mark: LogMark, destination: Path) -> None:
+    def copy_since(self, mark: LogMark, destination: Path) -> list[str]:
         """Copy the bytes that were added to the files since the mark."""
+        parts, lost = find_new_log_parts(mark, self._files())
         with add_path_to_errors(destination), destination.open("wb") as target:
-            for file, offset in _iterate_new_log_parts(mark, self._files()):
+            for file, offset in parts:
                 with self._open(file) as source:
                     source.seek(offset)
                     while chunk := source.read(_CHUNK_BYTES):
                         target.write(chunk)
+        return lost
 
     def _files(self) -> dict[str, LogFile]:
         files: dict[str, LogFile] = {}
-        for name, size, modified in self._listed():
-            with self._open(name) as file:
-                files[name] = LogFile(size, modified, file.read(_HEAD_BYTES))
+        for name, size, modified, inode in self._listed():
+            # A file that is renamed between two looks is there under its new name.
+            with suppress(FileNotFoundError), self._open(name) as file:
+                files[name] = LogFile(size, modified, file.read(_HEAD_BYTES), inode)
         return files
 
     def _open(self, name: str) -> BinaryIO | paramiko.SFTPFile:
         return Path(name).open("rb")
 
-    def _listed(self) -> Iterator[tuple[str, int, float]]:
-        """Name, size and time of change of each log file."""
-        found = ((path, path.stat()) for path in Path(self._folder).glob("*.log"))
-        return ((str(path), known.st_size, known.st_mtime_ns / 1e9) for path, known in found)
+    def _listed(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
+        """Name, size, time of change and inode of each log file, also of those that were renamed to `x.log.1`."""
+        for path in Path(self._folder).glob("*.log*"):
+            if not _COMPRESSED.search(path.name):
+                with suppress(FileNotFoundError):
+                    known = path.stat()
+                    yield str(path), known.st_size, known.st_mtime_ns / 1e9, (known.st_dev, known.st_ino)
 
 
 class SftpLogs(FolderLogs):
@@ -212,10 +244,10 @@ class SftpLogs(FolderLogs):
     def _open(self, name: str) -> paramiko.SFTPFile:
         return self._sftp.open(name, "rb", bufsize=_CHUNK_BYTES)
 
-    def _listed(self) -> Iterator[tuple[str, int, float]]:
+    def _listed(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
         for entry in self._sftp.listdir_attr(str(self._folder)):
-            if entry.filename.endswith(".log"):
-                yield str(self._folder / entry.filename), int(entry.st_size or 0), float(entry.st_mtime or 0)
+            if ".log" in entry.filename and not _COMPRESSED.search(entry.filename):
+                yield str(self._folder / entry.filename), int(entry.st_size or 0), float(entry.st_mtime or 0), None
 
     def close(self) -> None:
         """End the connection."""
@@ -223,14 +255,46 @@ class SftpLogs(FolderLogs):
             self._client.close()
 
 
-def _iterate_new_log_parts(mark: LogMark, files: Mapping[str, LogFile]) -> Iterator[tuple[str, int]]:
-    """Files to read with the offset of the first new byte, in the order in which they were written."""
-    for name in sorted(files, key=lambda name: (name != mark.file, files[name].modified, name)):
-        before, now = mark.files.get(name), files[name]
-        if before is None or now.size < before.size or not now.head.startswith(before.head):
-            yield name, 0
-        elif now != before:
-            yield name, before.size
+def find_new_log_parts(mark: LogMark, files: Mapping[str, LogFile]) -> tuple[list[tuple[str, int]], list[str]]:
+    """Files to read, with the offset of the first new byte, in the order in which they were written.
+
+    A file that was renamed goes on where it ended under its old name, and so does a copy of it (`copytruncate`).
+
+    Args:
+        mark: the files when the run began.
+        files: the files now.
+
+    Returns:
+        (file, offset) of each part, and a sentence for each marked file that can no longer be read from its mark on.
+
+    Example:
+        >>> mark = LogMark("a.log", {"a.log": LogFile(5, 1.0, b"old")})
+        >>> now = {"a.log": LogFile(3, 3.0, b"new"), "a.log.1": LogFile(9, 2.0, b"old")}
+        >>> find_new_log_parts(mark, now)
+        ([('a.log.1', 5), ('a.log', 0)], [])
+    """
+    before = {name: _find_former(name, now, mark) for name, now in files.items()}
+    parts = []
+    for name in sorted(files, key=lambda name: (before[name] != mark.file, files[name].modified, name)):
+        former, now = before[name], files[name]
+        if former is None:
+            parts.append((name, 0))
+        elif now.size > mark.files[former].size:
+            parts.append((name, mark.files[former].size))
+    # An empty file, and one that was not written any more, may go without a loss.
+    continued = set(before.values())
+    lost = [] if mark.file in continued or not mark.files[mark.file].size else [mark.file]
+    sentence = "{} was rotated during the run, and what was logged before that is lost (compressed, or truncated)"
+    return parts, [sentence.format(PurePosixPath(name).name) for name in lost]
+
+
+def _find_former(name: str, now: LogFile, mark: LogMark) -> str | None:
+    """The name that a file had at the mark; None if it is a new file, or was truncated."""
+    same = {old: one for old, one in mark.files.items() if now.size >= one.size and now.head.startswith(one.head)}
+    by_inode = [old for old, one in same.items() if one.inode is not None and one.inode == now.inode]
+    own = [name] if name in same and (not same[name].size or now.inode == same[name].inode) else []
+    by_head = [old for old, one in same.items() if one.head]
+    return next(iter([*by_inode, *own, *by_head]), None)
 
 
 # The server logs of a cluster's nodes: checked for readability, marked before a run and copied after it.
@@ -284,9 +348,9 @@ class ClusterLogs:
         """Node name -> current end of its log, for the readable logs of these nodes."""
         return {name: reader.mark() for name, reader in self._of(nodes).items() if name not in self._unreadable}
 
-    def copy_since(self, node: str, mark: LogMark, destination: Path) -> None:
-        """Copy the lines that a node logged after the mark."""
-        self._readers[node].copy_since(mark, destination)
+    def copy_since(self, node: str, mark: LogMark, destination: Path) -> list[str]:
+        """Copy the lines that a node logged after the mark; return a sentence for each part that is lost."""
+        return self._readers[node].copy_since(mark, destination)
 
     def skipped(self) -> list[str]:
         """A sentence for each log that cannot be read."""
@@ -442,9 +506,9 @@ class Cluster(Target):
         """Node name -> current end of its server log, for readable logs."""
         return self._logs.mark(self.nodes())
 
-    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """Copy the lines that the node logged after the mark."""
-        self._logs.copy_since(node, mark, destination)
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> list[str]:
+        """Copy the lines that the node logged after the mark; return a sentence for each part that is lost."""
+        return self._logs.copy_since(node, mark, destination)
 
     def stop(self) -> list[str]:
         """Restore the former settings and nodes, one node after the other."""

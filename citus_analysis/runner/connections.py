@@ -6,8 +6,11 @@ formatting.
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, LiteralString
 
 import psycopg
@@ -38,6 +41,20 @@ Connecting = AbstractContextManager[Connection]
 
 _ROWS_AT_ONCE: Final = 10_000
 _CONNECT_TIMEOUT_S: Final = 10
+#: Name of the runner's own sessions.
+APPLICATION: Final = "citus-analysis"
+_LOGIN_WAY_OUT: Final = "set PGPASSWORD, or add the account to a password file and name it in PGPASSFILE"
+#: Longest time of a statement that reads or changes a catalogue.
+STATEMENT_TIMEOUT_S: Final = 120.0
+#: Longest time that any statement waits for the lock of another session.
+LOCK_TIMEOUT_S: Final = 30.0
+_CANCEL_TIMEOUT_S: Final = 5.0
+_BLOCKERS: Final = (
+    "SELECT other.pid, other.usename, other.application_name, other.state, other.xact_start::timestamptz(0)::text "
+    "FROM pg_stat_activity own, unnest(pg_blocking_pids(own.pid)) blocker "
+    "JOIN pg_stat_activity other ON other.pid = blocker "
+    "WHERE own.application_name = %s ORDER BY other.xact_start LIMIT 3"
+)
 
 
 @contextmanager
@@ -57,19 +74,112 @@ def connect(node: ServerNode, *, database: str, user: str, password: str | None 
             password=password,
             autocommit=True,
             connect_timeout=_CONNECT_TIMEOUT_S,
-            application_name="citus-analysis",
+            application_name=APPLICATION,
         ) as connection:
             way_out = ""  # the server's message explains the failed statement
             yield connection
     except psycopg.Error as error:
+        if isinstance(error, psycopg.OperationalError) and "no password supplied" in str(error):
+            way_out = _LOGIN_WAY_OUT
         problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"
         raise RunnerError(problem, way_out=way_out or None) from error
 
 
-def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[TupleRow]:
-    """Execute a statement; return its rows, if it has any."""
-    cursor = connection.execute(text, values or None)
-    return cursor.fetchall() if cursor.description else []
+def query(
+    connection: Connection,
+    text: LiteralString | sql.Composed,
+    *values: object,
+    timeout_s: float | None = STATEMENT_TIMEOUT_S,
+) -> list[TupleRow]:
+    """Execute a statement; return its rows, if it has any.
+
+    Args:
+        connection: the session.
+        text: the statement.
+        values: its parameters.
+        timeout_s: its longest time; None: as long as it works, but not while it waits for another session.
+
+    Raises:
+        RunnerError: it took too long, or another session held it up; the message names that session.
+    """
+    with limit_statements(connection, timeout_s):
+        cursor = connection.execute(text, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def limit_statements(connection: Connection, timeout_s: float | None = None) -> Iterator[None]:
+    """End the session's statement after a time, or once it has waited for another session for `LOCK_TIMEOUT_S`.
+
+    The limits are the client's own: settings of the session would stay on a pooler's connection, which other clients
+    use, and a server that does not go on enforces none.
+    """
+    ended, reasons = threading.Event(), list[str]()
+    place = connection.info.host, connection.info.port, connection.info.dbname, connection.info.user
+    watcher = threading.Timer(
+        min(LOCK_TIMEOUT_S, timeout_s or LOCK_TIMEOUT_S), _watch_statement, (connection, timeout_s, ended, reasons)
+    )
+    watcher.daemon = True
+    watcher.start()
+    try:
+        yield
+    except psycopg.Error as error:
+        if reasons:
+            host, port, database, _ = place
+            problem = f"{reasons[0]} (database {database} of {host}:{port})"
+            raise RunnerError(problem, way_out="end what holds it up, and call again with --resume") from error
+        raise
+    finally:
+        ended.set()
+        watcher.cancel()
+
+
+def _watch_statement(
+    connection: Connection, timeout_s: float | None, ended: threading.Event, reasons: list[str]
+) -> None:
+    """Cancel a statement that takes too long or waits for another session; if that does not help, close its line."""
+    waited_s = min(LOCK_TIMEOUT_S, timeout_s or LOCK_TIMEOUT_S)
+    while not ended.is_set():
+        blockers = _find_blockers(connection)
+        if blockers or (timeout_s is not None and waited_s >= timeout_s):
+            because = f"waited for {'; '.join(blockers)}" if blockers else f"got no answer for {waited_s:.0f} s"
+            reasons.append(f"a statement of the runner {because}")
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)
+            if not ended.wait(_CANCEL_TIMEOUT_S):
+                # A server that was stopped, or a pooler without a free connection, does not cancel it.
+                _shut_down(connection)
+            return
+        if ended.wait(LOCK_TIMEOUT_S):
+            return
+        waited_s += LOCK_TIMEOUT_S
+
+
+def _find_blockers(connection: Connection) -> list[str]:
+    """The sessions for which the runner's sessions wait; none if the server does not answer another session."""
+    info = connection.info
+    try:
+        with psycopg.connect(
+            host=info.host, port=info.port, dbname=info.dbname, user=info.user, password=info.password or None,
+            autocommit=True, connect_timeout=round(_CANCEL_TIMEOUT_S), application_name=f"{APPLICATION} watch",
+        ) as other:  # fmt: skip
+            closing = threading.Timer(_CANCEL_TIMEOUT_S, _shut_down, (other,))
+            closing.daemon = True
+            closing.start()
+            try:
+                rows = other.execute(_BLOCKERS, (APPLICATION,)).fetchall()
+            finally:
+                closing.cancel()
+    except (psycopg.Error, OSError):
+        return []
+    return [f"session {pid} of {user} ({name or 'no name'}, {state}, in a transaction since {since})"
+            for pid, user, name, state, since in rows]  # fmt: skip
+
+
+def _shut_down(connection: Connection) -> None:
+    """Close the line of a connection, so that whoever waits for an answer goes on."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
@@ -179,7 +289,8 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
     fields = "\t".join(["x" * FIELD_LENGTH] * len(FIELDS))
     for start in range(0, records, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, records)
-        with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
+        command = sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)
+        with limit_statements(connection), connection.cursor().copy(command) as copy:
             copy.write("".join(f"{key}\t{fields}\n" for key in build_key_names(start, stop)))
     if records and maintain:
         vacuum(connection)
@@ -187,12 +298,13 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
 
 def vacuum(connection: Connection) -> None:
     """Free the space of removed rows, and renew the statistics of the table."""
-    query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
+    query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)), timeout_s=None)
 
 
 def count_rows(connection: Connection) -> int:
     """Rows of the table."""
-    return int(query(connection, sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE)))[0][0])
+    text = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(TABLE))
+    return int(query(connection, text, timeout_s=None)[0][0])
 
 
 def quote_setting_name(name: str) -> sql.Composed:

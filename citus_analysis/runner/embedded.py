@@ -282,9 +282,9 @@ class Embedded(Target):
         """Server -> current end of its log."""
         return {str(number): FolderLogs(server.folder).mark() for number, server in enumerate(self._servers)}
 
-    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> list[str]:
         """Copy the part of the log after the mark."""
-        FolderLogs(self._servers[int(node)].folder).copy_since(mark, destination)
+        return FolderLogs(self._servers[int(node)].folder).copy_since(mark, destination)
 
     def stop(self) -> list[str]:
         """Stop the servers and remove their folders; there is nothing to restore."""

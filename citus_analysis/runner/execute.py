@@ -32,6 +32,7 @@ from citus_analysis.runner.measure import DriverHosts, Measured, Measurement, op
 from citus_analysis.runner.plan import Choice, PlannedRun, make_plan
 from citus_analysis.runner.preflight import refuse_unready
 from citus_analysis.runner.records import (
+    IterationOutcome,
     RunResult,
     check_environment,
     find_first_error,
@@ -44,7 +45,17 @@ from citus_analysis.runner.records import (
     write_description,
     write_outcomes,
 )
-from citus_analysis.runner.schedule import JOURNAL, LOCK, PRIVATE, Course, Ledger, Watch, begin, reopen_runs
+from citus_analysis.runner.schedule import (
+    JOURNAL,
+    LOCK,
+    PRIVATE,
+    PROCESSES,
+    Course,
+    Ledger,
+    Watch,
+    begin,
+    reopen_runs,
+)
 from citus_analysis.runner.server_state import fill_worker_count, restore_found
 from citus_analysis.runner.system import Description
 from citus_analysis.runner.targets import make_target
@@ -57,6 +68,7 @@ from citus_analysis.texts.names import find_file_name_problem
 # private files are deleted, and files that were already published are removed from the tree.
 
 _ENVIRONMENT: Final = "environment"
+_NOT_JUDGED: Final = "the runner ended before it judged this run: run --resume repeats it"
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,8 @@ class RunLifecycle:
         result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
         complaint = _find_error_message(measured)  # before the files are moved
         self._step(run, "publishing", files=[str(place) for place in measured.files])
+        # If the runner ends before it has judged the run, nobody takes the published files for a good one.
+        self._write_outcomes(run, IterationOutcome(run.iteration, "failed", _NOT_JUDGED))
         publish(measured.files, self.tree)
         self._step(run, "collected")
         pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
@@ -150,9 +164,16 @@ class RunLifecycle:
         reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *complaint]
         known = {name: getattr(result, name) for name in ("throughput_ops_s", "connected_threads", "monitor_share")}
         why = {} if status == "ok" else {"reason": redact("; ".join(reasons))}
+        window = self.ledger.windows.get(run.run_id, (None, None))
+        # The verdict is in the tree before the journal calls the run done.
+        self._write_outcomes(run, IterationOutcome(run.iteration, OUTCOME_OF[status], why.get("reason", ""), *window))
         self._step(run, OUTCOME_OF[status], **why, **known)
+
+    def _write_outcomes(self, run: PlannedRun, own: IterationOutcome) -> None:
+        """Write the outcomes of the resource's iterations, with that of a run whose verdict is not journalled yet."""
         resource = run.configuration.resource
-        write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
+        others = (one for one in self.ledger.outcomes(resource) if one.iteration != own.iteration)
+        write_outcomes(self.tree / resource, sorted([*others, own], key=lambda one: one.iteration))
 
     def _count_problem(self, run: PlannedRun) -> list[str]:
         """Check by counting that a load inserted every record exactly once (the key is unique)."""
@@ -185,7 +206,11 @@ def _find_error_message(measured: Measured) -> list[str]:
     outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
     words = [find_first_error, *([find_last_line] if measured.ended_badly else [])]
     complaint = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
-    return next(([f"{place} says: {found}"] for place, found in complaint if found), [])
+    said = next((f"{place} says: {found}" for place, found in complaint if found), "")
+    if not said:
+        return []
+    lacks_password = "no password supplied" in said
+    return [f"{said} (set PGPASSWORD, or name a password file in PGPASSFILE)" if lacks_password else said]
 
 
 # Adopt existing files without launching runs: each gets an identity and a place in a tree that `ingest` reads.
@@ -322,7 +347,9 @@ def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
     private = Path(out).resolve() / PRIVATE
     if not private.is_dir():
         raise UsageError("no experiment was begun here", path=out, way_out="name the --out of an experiment")
-    with _lock_run_folder(private), _remove_password_files(private):
+    # Leaving the block of the processes, and entering it, ends those of a killed runner.
+    with _lock_run_folder(private), _remove_password_files(private), Processes(private / PROCESSES):
+        remake_outcomes(private.parent, Ledger.read(Journal(private / JOURNAL)))
         problems = restore_found(private)
     if problems is None:
         raise UsageError("nothing is left to restore", path=out, way_out="the cluster is as the experiment found it")
@@ -334,8 +361,9 @@ def _run_all(
 ) -> RunnerSummary:
     private = tree / PRIVATE
     with ExitStack() as ending:
-        processes = ending.enter_context(Processes(private / "processes.jsonl"))
+        processes = ending.enter_context(Processes(private / PROCESSES))
         ledger = Ledger.read(journal)
+        remake_outcomes(tree, ledger)
         chosen = reopen_runs(experiment, ledger, choice, journal)
         course = Course(experiment, make_plan(experiment, ledger.more), chosen, ledger, journal, watch)
         target = make_target(experiment, private, replace_table=replace_table)
@@ -349,6 +377,13 @@ def _run_all(
             course.ended(run)
     skipped, notes = tuple(course.skipped), tuple(sorted(ledger.notes))
     return RunnerSummary(tuple(ledger.verified), ledger.degraded, ledger.failed, skipped, notes, course.stopped)
+
+
+def remake_outcomes(tree: Path, ledger: Ledger) -> None:
+    """Write every `outcomes.csv` again from the journal, which a killed runner may have left ahead of it or behind."""
+    for resource in {run_id.rpartition("#")[0] for run_id in (*ledger.verified, *ledger.degraded, *ledger.failed)}:
+        if (tree / resource).is_dir():
+            write_outcomes(tree / resource, ledger.outcomes(resource))
 
 
 @contextmanager

@@ -303,7 +303,8 @@ class Measurement:
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
-                self.target.copy_log(node, mark, log)
+                lost = self.target.copy_log(node, mark, log)
+                measured.skipped += [f"server log of node {node}: {sentence}" for sentence in lost]
                 measured.files[build_server_log_path(run.configuration.resource, node, run.iteration)] = log
                 measured.server_logs.append(log)
             except (RunnerError, OSError) as error:

@@ -118,6 +118,7 @@ def measure_pairs(
     for side, (experiment, _) in sides.items() if kept else ():
         begin(_open_journal(folder / side), fill_worker_count(experiment), folder / side, resume=True)
     coin = random.Random(seed)  # noqa: S311 - an order, no secret
+    total = 2 * (pairs + _count_repeated_bases(base, change, pairs))
     while True:
         result = judge_measured_pairs(measured, margin, level)
         done = result.pairs
@@ -127,7 +128,10 @@ def measure_pairs(
             return result
         with_itself = base != change and len(measured) % (_BETWEEN + 1) == _BETWEEN
         order: list[Side] = ["base", "base"] if with_itself else coin.sample(["base", "change"], 2)
-        values = [_run(*sides[side], folder / side, watch, replace_table=replace_table) for side in order]
+        values = [
+            _run(*sides[side], folder / side, _number_events(watch, number, total), replace_table=replace_table)
+            for number, side in enumerate(order, start=2 * len(measured))
+        ]
         measured.append(Pair(own_cell, order[0], order[1], values[0], values[1]))
         kept.append(measured[-1])
         write_csv(folder / _PAIRS, [field.name for field in fields(Pair)], [astuple(pair) for pair in kept])
@@ -141,7 +145,7 @@ def plan_pairs(
     Raises:
         UsageError, UnknownNameError: as `measure_pairs`.
     """
-    again = 0 if base == change else max(pairs - 1, 0) // _BETWEEN
+    again = _count_repeated_bases(base, change, pairs)
     runs: dict[Side, int] = {"base": pairs + 2 * again, "change": pairs}
     planned: dict[Side, tuple[Configuration, int]] = {}
     times: list[DurationEstimate] = []
@@ -151,6 +155,16 @@ def plan_pairs(
         planned[side] = (run.configuration, runs[side])
         times.append(Durations(known).left([run] * runs[side]))
     return planned, replace(times[0], seconds=sum(time.seconds for time in times))
+
+
+def _count_repeated_bases(base: Experiment, change: Experiment, pairs: int) -> int:
+    """The most pairs of the base with itself."""
+    return 0 if base == change else max(pairs - 1, 0) // _BETWEEN
+
+
+def _number_events(watch: Watch, number: int, total: int) -> Watch:
+    """A watch that counts the runs of the whole session; each side's own plan has one run more at each call."""
+    return lambda event: watch(replace(event, done=number + (not event.phase), planned=total))
 
 
 def judge_measured_pairs(measured: Sequence[Pair], margin: float = MARGIN, level: float = LEVEL) -> PairsResult:

@@ -183,7 +183,10 @@ def _list_reachable_nodes(target: ClusterTarget) -> list[ServerNode]:
     first = choose_coordinator(target)
     if target.system != "citus" or not target.discover:
         others = [address for address in target.nodes if (address.host, address.port) != (first.host, first.port)]
-        return [first, *(ServerNode(one.name or one.host, one.host, one.port, one.role) for one in others)]
+        return [
+            first,
+            *(ServerNode(one.name or f"{one.host}:{one.port}", one.host, one.port, one.role) for one in others),
+        ]
     with sql.connect(first, database=target.database, user=target.user) as connection:
         rows = sql.read_citus_nodes(connection)
         addable = list_unlisted_workers(target, connection)
@@ -217,8 +220,9 @@ def _check_connection(node: ServerNode, target: ClusterTarget) -> PreflightCheck
 def _check_worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence[ServerNode]) -> PreflightCheck:
     available = sum(node.role == "worker" for node in nodes)
     asked = fill_worker_count(experiment).matrix.workers or [0]
-    found = f"{available} in the cluster, but matrix.workers requires {', '.join(map(str, asked))}"
     fits = target.system != "citus" or all(number <= available for number in asked)
+    joined = ", ".join(map(str, asked))
+    found = f"{available} in the cluster, {'and' if fits else 'but'} matrix.workers requires {joined}"
     return PreflightCheck("workers", "ok" if fits else "failed", found, f"ask for 0 to {available}, or add nodes")
 
 

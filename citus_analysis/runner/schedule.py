@@ -18,12 +18,13 @@ from pydantic import ValidationError
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import redact_values
 from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.journal import Journal, JournalEntry, Seen
 from citus_analysis.runner.measure import Window
 from citus_analysis.runner.observe import Reached
 from citus_analysis.runner.plan import Choice, DurationEstimate, Durations, PlannedRun, get_last_iteration, make_plan
 from citus_analysis.runner.records import IterationOutcome
-from citus_analysis.runner.server_state import fill_worker_count
+from citus_analysis.runner.server_state import describe_unrestored, fill_worker_count
 from citus_analysis.stats.intervals import mean_interval
 
 # Outcomes of the runs of an experiment, read from its journal.
@@ -268,6 +269,8 @@ def extract_failure_cause(failure: str) -> str:
 PRIVATE: Final = ".runner"
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
+#: The register of the processes that a runner started.
+PROCESSES: Final = "processes.jsonl"
 
 _EXPERIMENT: Final = "experiment"
 _CORRECTABLE: Final = frozenset({"description", "driver.home", "limits.timeout_s", "limits.max_failures"})
@@ -457,12 +460,16 @@ class Overview:
         name: the experiment.
         running: whether a runner works in the folder now.
         left: estimated time of the runs that are neither verified, failed nor found unnecessary.
+        unrestored: what of the cluster is not yet as the experiment found it; empty while a runner works.
+        ended: names of processes of a killed runner that were still running, and were ended.
     """
 
     name: str
     runs: tuple[RunState, ...]
     running: bool
     left: DurationEstimate
+    unrestored: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
     def count(self, *states: State) -> int:
         """Number of runs in these states."""
@@ -471,6 +478,8 @@ class Overview:
 
 def read_overview(out: str | PathLike[str]) -> Overview:
     """The progress of the experiment in a folder of `run`, which is not changed.
+
+    Processes that a killed runner left (load generators, samplers) are ended.
 
     Raises:
         UsageError: no experiment was begun there.
@@ -483,11 +492,14 @@ def read_overview(out: str | PathLike[str]) -> Overview:
     plan = make_plan(experiment, ledger.more)
     unnecessary = {run.run_id for run in plan if not ledger.is_done(run) and ledger.has_enough(run, experiment)}
     left = [run for run in plan if not ledger.is_done(run) and run.run_id not in unnecessary]
+    running = _is_locked(tree / PRIVATE / LOCK)
     return Overview(
         name=experiment.name,
         runs=tuple(_state(run, ledger, journal.last(run.run_id), run.run_id in unnecessary) for run in plan),
-        running=_is_locked(tree / PRIVATE / LOCK),
+        running=running,
         left=Durations.read(experiment, plan, journal).left(left),
+        unrestored=() if running else describe_unrestored(tree / PRIVATE),
+        ended=() if running else tuple(Processes(tree / PRIVATE / PROCESSES).end_leftovers()),
     )
 
 

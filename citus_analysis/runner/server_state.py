@@ -64,7 +64,7 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
 def _try_table_command(connection: sql.Connection, command: LiteralString) -> str | None:
     """Execute a command on the table; return the server's message if it refuses."""
     try:
-        sql.query(connection, composing.SQL(command).format(composing.Identifier(TABLE)))
+        sql.query(connection, composing.SQL(command).format(composing.Identifier(TABLE)), timeout_s=None)
     except _REFUSALS as error:
         return str(error).strip().splitlines()[0]
     return None
@@ -77,10 +77,12 @@ def _delete_in_batches(connection: sql.Connection) -> int:
         table, composing.Literal(_ROWS_AT_ONCE - 1)
     )
     deleted = 0
-    while last := sql.query(connection, last_of_batch):
+    while last := sql.query(connection, last_of_batch, timeout_s=None):
         batch = composing.SQL("DELETE FROM {} WHERE ycsb_key <= %s").format(table)
-        deleted += connection.execute(batch, last[0]).rowcount
-    return deleted + connection.execute(composing.SQL("DELETE FROM {} WHERE true").format(table)).rowcount
+        with sql.limit_statements(connection):
+            deleted += connection.execute(batch, last[0]).rowcount
+    with sql.limit_statements(connection):
+        return deleted + connection.execute(composing.SQL("DELETE FROM {} WHERE true").format(table)).rowcount
 
 
 def _vacuum(connection: sql.Connection) -> str | None:
@@ -110,17 +112,20 @@ def remove_worker(connection: sql.Connection, host: str, port: int) -> None:
     """Move the shards of a worker to the others, and remove it from the cluster if it is in it."""
     if sql.query(connection, "SELECT 1 FROM pg_dist_node WHERE (nodename, nodeport) = (%s, %s)", host, port):
         # No client writes any more, and blocking writes does not require a replica identity of the tables.
-        sql.query(connection, "SELECT citus_drain_node(%s, %s, 'block_writes')", host, port)
-        sql.query(connection, "SELECT citus_remove_node(%s, %s)", host, port)
+        sql.query(connection, "SELECT citus_drain_node(%s, %s, 'block_writes')", host, port, timeout_s=None)
+        sql.query(connection, "SELECT citus_remove_node(%s, %s)", host, port, timeout_s=None)
 
 
 # Ownership of the cluster and of the table: one experiment at a time, and no table of others is dropped.
 #
-# The lock is an advisory lock of the database, held by a session that exists as long as the experiment: it ends when
-# the runner ends for any reason. The table has a comment that names this tool.
+# The lock is an advisory lock of the database, held by a transaction that is open as long as the experiment. It ends
+# when the runner ends for any reason, also behind a pooler of transactions (PgBouncer), on whose connections a lock of
+# a session would stay for ever. The transaction has no snapshot, so that it does not hold VACUUM up.
 
 #: Two halves of the advisory lock's key: "citu" and "anal" in ASCII.
 _KEY: Final = (0x63697475, 0x616E616C)
+#: Settings that would end the session or the transaction that holds the lock.
+_LIMITS_OF_SESSIONS: Final = ("idle_session_timeout", "idle_in_transaction_session_timeout", "transaction_timeout")
 #: Seconds to wait for the lock, because the session of a killed runner may need a moment to end.
 _PATIENCE_S: Final = 10
 
@@ -153,13 +158,15 @@ class ClusterLock:
         self.release()
         with ExitStack() as session:
             connection = session.enter_context(sql.connect(self._node, database=self._database, user=self._user))
-            # Servers before version 14 do not have this setting.
-            unlimited = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
-            sql.query(connection, unlimited)
-            sql.query(connection, "SELECT set_config('lock_timeout', %s, false)", f"{_PATIENCE_S}s")
+            sql.query(connection, "BEGIN")
+            # All are settings of the transaction; no version of the server has all of them.
+            unlimited = "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = ANY(%s)"
+            sql.query(connection, unlimited, list(_LIMITS_OF_SESSIONS))
+            sql.query(connection, "SELECT set_config('lock_timeout', %s, true)", f"{_PATIENCE_S}s")
             try:
-                sql.query(connection, "SELECT pg_advisory_lock(%s, %s)", *_KEY)
+                sql.query(connection, "SELECT pg_advisory_xact_lock(%s, %s)", *_KEY)
             except psycopg.errors.LockNotAvailable as error:
+                sql.query(connection, "ROLLBACK")
                 place = f"{self._node.host}:{self._node.port}{_describe_lock_holder(connection)}"
                 problem = f"another experiment uses database {self._database} on {place}"
                 way_out = "wait for it, or name another database in target.database"
@@ -200,7 +207,7 @@ def claim_table(connection: sql.Connection, *, replace: bool) -> None:
 def _answers(connection: sql.Connection) -> bool:
     try:
         sql.query(connection, "SELECT 1")
-    except psycopg.Error:
+    except (psycopg.Error, RunnerError):
         return False
     return True
 
@@ -462,6 +469,7 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
             "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s, colocate_with := 'none')",
             f"public.{TABLE}",
             shard_count,
+            timeout_s=None,
         )
     if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
         way_out = "compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator"
@@ -624,6 +632,23 @@ def restore_found(private: Path) -> list[str] | None:
     document = _read(path)
     place = document.coordinator, document.database, document.user
     return restore_under(ClusterLock(*place), FormerState(path, *place))
+
+
+def describe_unrestored(private: Path) -> tuple[str, ...]:
+    """What of a cluster is not as an experiment found it, by its folder `.runner`; empty if nothing is left.
+
+    Raises:
+        InputError: the file with the former state cannot be read.
+    """
+    path = private / FILE_NAME
+    if not path.exists():
+        return ()
+    found = _read(path)
+    changed = ((one.node.name, ", ".join(sorted(one.values))) for one in found.nodes if one.values)
+    settings = [f"settings of node {node} ({names})" for node, names in changed]
+    groups = ", ".join(map(str, sorted(found.shouldhaveshards)))
+    spread = [f"shouldhaveshards of group {groups}"] if groups else []
+    return (*settings, *spread, *(f"the added worker {host}:{port}" for host, port in found.added))
 
 
 def restore_under(lock: ClusterLock, found: FormerState) -> list[str]:
@@ -834,7 +859,7 @@ class TableSpread:
         for address in list_unlisted_workers(self._target, connection)[:lacking]:
             self._found.note_added(address.host, address.port)
             begun = time.monotonic()
-            sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port)
+            sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port, timeout_s=None)
             self._adding_s.append(time.monotonic() - begun)
 
     def begin(self) -> None:

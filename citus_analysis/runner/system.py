@@ -111,11 +111,13 @@ class LogFile:
         size: bytes.
         modified: seconds since 1970.
         head: its first bytes, which differ if another file was begun under its name.
+        inode: its device and inode, which a renamed file keeps; None over SQL and sftp, which do not tell them.
     """
 
     size: int
     modified: float
     head: bytes
+    inode: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

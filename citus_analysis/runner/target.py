@@ -61,8 +61,8 @@ class Target(Protocol):
     def mark_logs(self) -> dict[str, LogMark]:
         """Node name -> current end of its server log; nodes without readable logs are absent."""
 
-    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """Copy the log lines of a node since the mark."""
+    def copy_log(self, node: str, mark: LogMark, destination: Path) -> list[str]:
+        """Copy the log lines of a node since the mark; return a sentence for each part that is lost."""
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
         """Node name -> shell for its samplers; a machine with several nodes appears once."""

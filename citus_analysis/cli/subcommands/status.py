@@ -30,7 +30,16 @@ def command(out: Path, as_json: bool) -> int:
     if as_json:
         left = {"seconds": overview.left.seconds, "from_ended_runs": overview.left.ended, "text": str(overview.left)}
         runs = [asdict(run) for run in overview.runs]
-        print_json({"experiment": overview.name, "running": overview.running, "left": left, "runs": runs})
+        print_json(
+            {
+                "experiment": overview.name,
+                "running": overview.running,
+                "left": left,
+                "runs": runs,
+                "unrestored": list(overview.unrestored),
+                "ended": list(overview.ended),
+            }
+        )
     else:
         _print_table(overview)
     return 1 if overview.count("degraded", "failed") else 0
@@ -48,6 +57,8 @@ def _print_table(overview: Overview) -> None:
             click.echo(make_printable(f"{run.state}: {run.run_id}: {run.reason}"))
         if run.state == "begun":
             click.echo(f"{'in progress' if overview.running else 'interrupted'}: {run.run_id}, {run.reached}")
+    if overview.ended:
+        click.echo(f"ended, left by a runner that was killed: {', '.join(overview.ended)}")
     click.echo(_summarise_status(overview))
 
 
@@ -71,7 +82,8 @@ def _summarise_status(overview: Overview) -> str:
     verified, failed = overview.count("verified"), overview.count("degraded", "failed")
     counts = f"{verified} of {len(overview.runs)} runs verified, {failed} failed"
     unnecessary = f", {overview.count('not needed')} not needed" if overview.count("not needed") else ""
+    restored = f"; not restored: {'; '.join(overview.unrestored)} (run --restore DIR)" if overview.unrestored else ""
     if not left:
-        return f"{counts}{unnecessary}, none left"
+        return f"{counts}{unnecessary}, none left{restored}"
     work = "a runner is at work" if overview.running else "no runner is active: continue with run --resume"
-    return f"{counts}{unnecessary}, {left} left ({overview.left}); {work}"
+    return f"{counts}{unnecessary}, {left} left ({overview.left}); {work}{restored}"

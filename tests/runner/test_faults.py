@@ -1,0 +1,132 @@
+"""What kills, rotations, poolers and blockers do to the runner: the journal is the truth, and nothing is silent."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from citus_analysis.errors import RunnerError
+from citus_analysis.runner import connections, read_overview, server_state
+from citus_analysis.runner.cluster import FolderLogs
+from citus_analysis.runner.embedded import SUPERUSER, Embedded
+from citus_analysis.runner.execute import remake_outcomes
+from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.schedule import JOURNAL, PRIVATE, Ledger, begin
+from citus_analysis.runner.server_state import ClusterInUseError, ClusterLock
+from citus_analysis.runner.system import ServerNode
+
+LINE = "2026-11-20 21:26:{:02}.324 UTC [7] [3/1] : [1-1] [app=psql] LOG:  duration: {} ms\n"
+
+
+def log_lines(*numbers: int) -> str:
+    return "".join(LINE.format(number, number) for number in numbers)
+
+
+@pytest.mark.parametrize("way", ["create", "copytruncate", "twice", "compress"])
+def test_a_rotated_log_is_read_once(way: str, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log = logs / "postgresql.log"
+    log.write_text(log_lines(1, 2), encoding="utf-8")
+    reader = FolderLogs(logs)
+    mark = reader.mark()
+    with log.open("a", encoding="utf-8") as file:
+        file.write(log_lines(3))
+    if way == "copytruncate":
+        shutil.copyfile(log, logs / "postgresql.log.1")
+        log.write_text("", encoding="utf-8")
+    elif way == "compress":
+        (logs / "postgresql.log.1.gz").write_bytes(b"\x1f\x8b")
+        log.unlink()
+    else:
+        log.rename(logs / "postgresql.log.1")
+    log.write_text(log_lines(4), encoding="utf-8")
+    if way == "twice":
+        (logs / "postgresql.log.1").rename(logs / "postgresql.log.2")
+        log.rename(logs / "postgresql.log.1")
+        log.write_text(log_lines(5), encoding="utf-8")
+    lost = reader.copy_since(mark, tmp_path / "copy")
+    expected = {"twice": (3, 4, 5), "compress": (4,)}.get(way, (3, 4))
+    assert (tmp_path / "copy").read_text(encoding="utf-8") == log_lines(*expected)
+    assert [sentence.partition(",")[0] for sentence in lost] == (
+        ["postgresql.log was rotated during the run"] if way == "compress" else []
+    )
+
+
+def test_outcomes_are_made_again_from_the_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / PRIVATE / JOURNAL)
+    experiment = parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [4]}, "iterations": 2})
+    begin(journal, experiment, tmp_path, resume=False)
+    journal.append("x-w0-t4-c#1", "verified", throughput_ops_s=10.0)
+    journal.append("x-w0-t4-c#2", "failed", reason="a node went down")
+    (tmp_path / "x-w0-t4-c").mkdir()
+    remake_outcomes(tmp_path, Ledger.read(journal))
+    rows = (tmp_path / "x-w0-t4-c" / "outcomes.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[1:] == ["1,verified,,,", "2,failed,a node went down,,"]
+
+
+def test_status_says_what_is_not_restored(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / PRIVATE / JOURNAL)
+    begin(journal, parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}), tmp_path, resume=False)
+    (tmp_path / PRIVATE / "found.json").write_text(
+        '{"coordinator": {"name": "0", "host": "h", "port": 1, "role": "coordinator"}, "database": "d", "user": "u",'
+        ' "nodes": [{"node": {"name": "1", "host": "w", "port": 1, "role": "worker"}, "values": {"work_mem": "8MB"}}],'
+        ' "shouldhaveshards": {"1": true, "2": false}, "added": []}',
+        encoding="utf-8",
+    )
+    assert read_overview(tmp_path).unrestored == ("settings of node 1 (work_mem)", "shouldhaveshards of group 1, 2")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerNode]:
+    """A PostgreSQL of the runner's own."""
+    cluster = Embedded(EmbeddedTarget(), tmp_path_factory.mktemp("servers"))
+    try:
+        cluster.prepare(make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}))[0].configuration)
+        yield cluster.nodes()[0]
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.server
+def test_the_lock_of_the_cluster_is_of_a_transaction(server: ServerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pooler of transactions would keep a lock of the session when the runner has gone."""
+    monkeypatch.setattr(server_state, "_PATIENCE_S", 1)
+    first, second = (ClusterLock(server, SUPERUSER, SUPERUSER) for _ in range(2))
+    first.hold()
+    with pytest.raises(ClusterInUseError, match=r"another experiment uses database .* \(session \d+"):
+        second.hold()
+    with connections.connect(server, database=SUPERUSER, user=SUPERUSER) as connection:
+        held = "SELECT backend_xmin FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory'"
+        # It does not hold VACUUM up.
+        assert connections.query(connection, held) == [(None,)]
+    assert first._connection is not None
+    first._connection.execute("ROLLBACK")
+    second.hold()
+    second.release()
+    first.release()
+
+
+@pytest.mark.server
+def test_a_statement_that_waits_names_who_blocks_it(server: ServerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LOCK_TIMEOUT_S", 0.5)
+    login = {"host": server.host, "port": server.port, "dbname": SUPERUSER, "user": SUPERUSER}
+    with (
+        psycopg.connect(**login, application_name="somebody", autocommit=False) as other,  # type: ignore[arg-type]
+        connections.connect(server, database=SUPERUSER, user=SUPERUSER) as connection,
+    ):
+        other.execute("CREATE TABLE held AS SELECT 1")
+        other.commit()
+        other.execute("LOCK TABLE held")
+        with pytest.raises(RunnerError, match=r"waited for session \d+ of .* \(somebody, idle in transaction, in a"):
+            connections.query(connection, "TRUNCATE held", timeout_s=None)
+        with pytest.raises(RunnerError, match=r"got no answer for 0 s|got no answer for 1 s"):
+            connections.query(connection, "SELECT pg_sleep(20)", timeout_s=0.5)
+        # The session can be used again.
+        assert connections.query(connection, "SELECT 1") == [(1,)]
