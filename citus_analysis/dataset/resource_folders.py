@@ -14,7 +14,7 @@ from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.config import load_config
 from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS, find_resource_above
-from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES
 
 #: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
 _OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})

@@ -412,7 +412,8 @@ class Page:
         for number, figure in enumerate(shown):
             place = {"name": name if len(shown) == 1 else f"{name}-{number + 1}", "csv": f"{name}.csv"}
             place |= {"caption": caption if number == len(shown) - 1 else "", "row": name if len(shown) > 1 else ""}
-            data = {FIGURE_MIME: json.loads(figure.to_json()), "text/plain": figure.layout.title.text or "figure"}
+            drawn = json.loads(figure.to_json())  # noqa: TID251 - plotly's own
+            data = {FIGURE_MIME: drawn, "text/plain": figure.layout.title.text or "figure"}
             _display(data, {METADATA_KEY: place})
 
     def how_to_read(self, text: str) -> None:
