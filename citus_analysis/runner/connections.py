@@ -142,7 +142,7 @@ def _watch_statement(
     while not ended.is_set():
         blockers = _find_blockers(connection)
         if blockers or (timeout_s is not None and waited_s >= timeout_s):
-            because = f"waited for {'; '.join(blockers)}" if blockers else f"got no answer for {waited_s:.0f} s"
+            because = f"waited for {'; '.join(blockers)}" if blockers else f"got no answer for {waited_s:g} s"
             reasons.append(f"a statement of the runner {because}")
             with suppress(psycopg.Error):
                 connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)

@@ -171,6 +171,8 @@ class ClusterLock:
                 problem = f"another experiment uses database {self._database} on {place}"
                 way_out = "wait for it, or name another database in target.database"
                 raise ClusterInUseError(problem, way_out=way_out) from error
+            # The portal of a statement with parameters keeps its snapshot; this one leaves none, so VACUUM goes on.
+            sql.query(connection, "SELECT 1")
             self._connection, self._session = connection, session.pop_all()
 
     def release(self) -> None:
