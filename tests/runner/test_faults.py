@@ -126,7 +126,7 @@ def test_a_statement_that_waits_names_who_blocks_it(server: ServerNode, monkeypa
         other.execute("LOCK TABLE held")
         with pytest.raises(RunnerError, match=r"waited for session \d+ of .* \(somebody, idle in transaction, in a"):
             connections.query(connection, "TRUNCATE held", timeout_s=None)
-        with pytest.raises(RunnerError, match="got no answer for 0.5 s"):
+        with pytest.raises(RunnerError, match=r"got no answer for 0\.5 s"):
             connections.query(connection, "SELECT pg_sleep(20)", timeout_s=0.5)
         # The session can be used again.
         assert connections.query(connection, "SELECT 1") == [(1,)]
