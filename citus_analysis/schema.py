@@ -754,7 +754,7 @@ _TABLES: Final = (
                 "wait_us", REAL, "W: reported task time (several tasks: time during which at least one was in progress)"
             ),
             Column("child_us", REAL, "C: child durations (several tasks: of the critical task)"),
-            Column("latency_us", REAL, "L = W - C: network, queueing, connection handling"),
+            Column("between_us", REAL, "L = W - C: network, queueing, connection handling"),
             Column("slowest_task_us", REAL, "largest task time"),
             Column("median_task_us", REAL, "median task time"),
             Column("match", make_enum_type(MATCHES), "certainty of the link to the children; the worst of its tasks"),

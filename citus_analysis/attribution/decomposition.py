@@ -317,8 +317,8 @@ MOST_OF_KIND: Final = 0.8
 #: Segment -> column of table `statements` that contains it, by which the explorer sorts.
 _ORDERS: Final = {
     "parent_us": "parent_us",
-    "between_us": "latency_us",
-    "commit_us": "latency_us",
+    "between_us": "between_us",
+    "commit_us": "between_us",
     "child_us": "child_us",
 }
 _OF_TIME: Final = ("node", "segment", "time")

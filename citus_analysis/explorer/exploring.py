@@ -25,7 +25,7 @@ from citus_analysis.units import US_PER_S
 # Percentiles of the selected statements against those of the rest.
 
 #: Columns of table `statements` that are compared -> their names.
-PARTS: Final = {"total_us": "T", "parent_us": "parent", "latency_us": "between", "child_us": "child"}
+PARTS: Final = {"total_us": "T", "parent_us": "parent", "between_us": "between", "child_us": "child"}
 _PERCENTILES: Final = (50.0, 90.0, 99.0)
 
 
@@ -43,7 +43,7 @@ def against_the_rest(selected: Frame, rest: Frame) -> pl.DataFrame:
 
     Example:
         >>> import polars as pl
-        >>> parts = ("total_us", "parent_us", "latency_us", "child_us")
+        >>> parts = ("total_us", "parent_us", "between_us", "child_us")
         >>> rows = pl.DataFrame({part: [1.0, 2.0, 3.0] for part in parts})
         >>> against_the_rest(rows, rows.head(1)).row(0)
         ('T', 50.0, 2.0, None, 3, 1)

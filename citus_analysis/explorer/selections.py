@@ -20,7 +20,7 @@ _TEXTS: Final = ("run", "node", "kind", "executed", "child")
 #: Sides of the brushed rectangle.
 _SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
 #: Columns by which the selected statements may be sorted.
-ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "elapsed_us")
+ORDERS: Final = ("total_us", "parent_us", "child_us", "between_us", "tasks", "elapsed_us")
 
 #: True for every statement with a known T, so that a selection without conditions has a value for each row, too.
 _KNOWN: Final = pl.col("total_us").is_not_null()

@@ -40,7 +40,7 @@ PARTS: Final = {
 #: Columns of table `statements` that give the parts of T.
 _PARTS_OF_T: Final = (
     *("failed", "total_us", "wait_us", "child_us", "parse_us"),
-    *("bind_us", "execute_us", "latency_us", "connect_us"),
+    *("bind_us", "execute_us", "between_us", "connect_us"),
 )
 #: Columns of table `spans` that place a span and name it.
 _SPAN: Final = (

@@ -32,7 +32,7 @@ from citus_analysis.texts.words import pluralize
 #: The columns needed of the table `statements`, which has hundreds of thousands of rows per hour.
 BLOCKED_FROM: Final = (
     *(*NODE, "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "match"),
-    *("total_us", "parent_us", "child_us", "latency_us", "includes_commit"),
+    *("total_us", "parent_us", "child_us", "between_us", "includes_commit"),
 )
 #: Largest ratio, allowing for noise, of the mean time of sampled statements to that of the client's operations.
 _SLOWER: Final = 1.05
@@ -121,7 +121,7 @@ def _compute_mean_parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFra
     return kept.group_by(RUN).agg(
         parent=pl.when(local).then("total_us").otherwise("parent_us").mean(),
         child=pl.when(local).then(0.0).otherwise("child_us").mean(),
-        network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
+        network=pl.when(local).then(0.0).otherwise("between_us").mean(),
         total=pl.col("total_us").mean(),
         statements=pl.len(),
         without_commit=(~pl.col("includes_commit")).fill_null(value=False).mean(),

@@ -17,7 +17,7 @@ from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.units import US_PER_MS
 
 #: Symbol of the study -> column of `statements`.
-QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "child_us", "L": "latency_us"}
+QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "child_us", "L": "between_us"}
 
 _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)

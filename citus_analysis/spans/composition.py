@@ -11,7 +11,7 @@ from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_
 
 #: Parts that add up to T: the parent's protocol phases without waiting, among them making connections, the time that
 #: the child reported, and the rest of W.
-COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "latency_us")
+COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "between_us")
 #: Part of T -> its name wherever it is shown.
 COMPONENT_WORDS: Final = {
     "parse_us": "parse",
@@ -19,7 +19,7 @@ COMPONENT_WORDS: Final = {
     "connect_us": "connection set-up",
     "parent_execute_us": "execute on the parent",
     "child_us": "child",
-    "latency_us": "between",
+    "between_us": "between",
 }
 
 DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
@@ -40,7 +40,7 @@ def compose(statements: Frame, columns: Sequence[str] | None = None) -> pl.DataF
     connect = pl.col("connect_us").fill_null(0.0) if "connect_us" in frame.columns else pl.lit(0.0)
     kept = frame.lazy().filter(pl.col("executed").is_not_null() & ~pl.col("failed") & known)
     composed = kept.with_columns(
-        pl.col("parse_us", "bind_us", "child_us", "latency_us").fill_null(0.0),
+        pl.col("parse_us", "bind_us", "child_us", "between_us").fill_null(0.0),
         connect_us=connect,
         parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0) - connect,
     )

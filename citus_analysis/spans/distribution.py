@@ -91,7 +91,7 @@ def sum_statement_times(statements: Frame) -> pl.DataFrame:
 
     Example:
         >>> times = {"total_us": [900.0], "parse_us": [0.0], "bind_us": [100.0], "execute_us": [800.0]}
-        >>> remote = {"wait_us": [500.0], "child_us": [300.0], "latency_us": [200.0], "failed": [False]}
+        >>> remote = {"wait_us": [500.0], "child_us": [300.0], "between_us": [200.0], "failed": [False]}
         >>> frame = pl.DataFrame({"statement_kind": ["insert"], "executed": ["remote"], **times, **remote})
         >>> sum_statement_times(frame).select("n", "total_us", "child_us", "parent_execute_us").row(0)
         (1, 900.0, 300.0, 300.0)

@@ -133,7 +133,7 @@ class SelectedStatements(Shown):
             contains `connect_ms`), `child_ms` (C), `between_ms` (L).
         """
         means = {"total_us": "total", "connect_us": "connect", "parent_us": "parent", "child_us": "child"}
-        means |= {"latency_us": "between"}
+        means |= {"between_us": "between"}
         keys = [*by, "state"]
         wanted = [*keys, *means]
         both = pl.concat([self.steady.select(wanted), self.apart.select(wanted)])

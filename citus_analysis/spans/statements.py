@@ -40,7 +40,7 @@ _COLUMNS: Final = (
     "execution", "trace_id", "pid", "gpid", "session_seq", "statement_kind", "statement_fingerprint", "protocol",
     "child_protocol", "executed", "shard_id", "tasks", "start_time", "end_time", "parse_us", "bind_us",
     "execute_us", "total_us", "parent_us", "connect_us", "parent_low_us", "parent_high_us", "wait_us", "child_us",
-    "latency_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
+    "between_us", "slowest_task_us", "median_task_us", "match", "includes_commit", "failed", "source", "byte_offset",
 )  # fmt: skip
 _EXECUTED: Final = TABLES["statements"]["executed"].dtype
 _PROTOCOL: Final = TABLES["statements"]["protocol"].dtype
@@ -127,7 +127,7 @@ def _make_final_column_exprs(*, distributed: bool) -> tuple[Mapping[str, pl.Expr
         "parent_us": pl.when(~pl.col("failed") & reported).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
         **_make_parent_bound_exprs(),
         "connect_us": _make_connecting_time_expr(besides),
-        "latency_us": pl.col("wait_us") - pl.col("child_us"),
+        "between_us": pl.col("wait_us") - pl.col("child_us"),
         "includes_commit": _make_includes_commit_expr(),
     }
     return counts, times, parts

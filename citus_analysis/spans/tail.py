@@ -228,7 +228,7 @@ _OF_SPANS: Final = ("trace_id", "kind", "start_time", "end_time", "resource", "i
 #: Columns of statements that their profile by percentile needs.
 _FOLLOWED: Final = (
     *("trace_id", "statement_kind", "executed", "failed", "total_us", "wait_us"),
-    *("parse_us", "bind_us", "connect_us", "execute_us", "child_us", "latency_us"),
+    *("parse_us", "bind_us", "connect_us", "execute_us", "child_us", "between_us"),
 )
 
 

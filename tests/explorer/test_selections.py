@@ -17,9 +17,9 @@ SELECTIONS = [
     Selection(run=RUN, order="elapsed_us", descending=False),
     Selection(kind="insert", executed="remote", since_s=1.0, until_s=2.0),
     Selection(run=RUN, since_s=0.2, until_s=0.4, fastest_us=1330.0, slowest_us=10000.0, order="child_us"),
-    Selection(node="1", shard=102009, slowest_us=1000.0, order="latency_us", descending=False),
+    Selection(node="1", shard=102009, slowest_us=1000.0, order="between_us", descending=False),
     Selection(run="w2-multishard"),
-    Selection(child="2", kind="insert", order="latency_us", fastest_us=2000.0),
+    Selection(child="2", kind="insert", order="between_us", fastest_us=2000.0),
     Selection(run="it's none"),
 ]
 

@@ -33,7 +33,7 @@ def statement(run: str, workers: int, number: int, executed: str, kind: str, bin
         "parent_us": 0.2 * total if remote else total,
         "wait_us": 0.8 * total if remote else None,
         "child_us": 0.5 * total if remote else None,
-        "latency_us": 0.3 * total if remote else None,
+        "between_us": 0.3 * total if remote else None,
         "includes_commit": remote if kind == "insert" else None,
         "failed": False,
     }

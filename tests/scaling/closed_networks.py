@@ -164,7 +164,7 @@ def tables(runs: Sequence[Measured], cpus: Mapping[str, Sequence[str]] | None = 
         "total_us": [t - o for t, o in zip(total, times["outside"], strict=True)],
         "parent_us": times["parent"],
         "child_us": times["child"],
-        "latency_us": times["network"],
+        "between_us": times["network"],
         "match": "exact",
         "failed": False,
         "includes_commit": True,

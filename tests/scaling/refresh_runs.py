@@ -21,7 +21,7 @@ STATEMENTS = (
     "total_us",
     "parent_us",
     "child_us",
-    "latency_us",
+    "between_us",
     "match",
     "failed",
     "includes_commit",

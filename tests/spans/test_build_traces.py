@@ -103,7 +103,7 @@ def test_statements_carry_the_profile_of_their_execution(traces: Traces) -> None
         "wait_us": 700.0,
         "parent_us": 500.0,
         "child_us": 500.0,
-        "latency_us": 200.0,
+        "between_us": 200.0,
         "match": "exact",
         "child_protocol": "text",
         "gpid": 20_000_000_010,

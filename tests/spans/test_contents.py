@@ -80,7 +80,7 @@ def test_statements_without_records_of_tasks_have_no_times_of_tasks() -> None:
     remote = traces.statements.filter(executed="remote")
     assert remote.height == 988
     assert set(remote["tasks"]) == {1}
-    assert remote.select("wait_us", "latency_us", "parent_us").null_count().row(0) == (988, 988, 988)
+    assert remote.select("wait_us", "between_us", "parent_us").null_count().row(0) == (988, 988, 988)
     assert remote["child_us"].null_count() == 0
     assert remote["shard_id"].null_count() == 0
 

@@ -202,7 +202,7 @@ def test_w_of_several_tasks_is_between_the_longest_and_the_sum() -> None:
     scans = traces.statements.filter(pl.col("executed") == "multi_shard").join(tasks, on="trace_id")
     assert (scans["slowest_task_us"] <= scans["wait_us"]).all()
     assert (scans["wait_us"] <= scans["together"]).all()
-    assert (scans["latency_us"] >= 0).all()
+    assert (scans["between_us"] >= 0).all()
     assert (scans["parent_us"] >= 0).all()
 
 

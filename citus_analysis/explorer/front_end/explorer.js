@@ -4,14 +4,14 @@
 const SVG = "http://www.w3.org/2000/svg";
 const CIVIDIS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 const PARTS = { parse_us: "#e69f00", bind_us: "#000000", connect_us: "#cc79a7", parent_execute_us: "#0072b2",
-  child_us: "#009e73", latency_us: "#d55e00" };
+  child_us: "#009e73", between_us: "#d55e00" };
 const KINDS = { statement: "#6b7280", phase: "#0072b2", task: "#d55e00", remote: "#009e73", local: "#56b4e9", connect: "#cc79a7" };
 const UNDER_WAY = { "lock wait": "#a3260b", checkpoint: "#8a6d00", plan: "#5b4a9c" };
 const FILTERS = { run: "run", node: "node", kind: "kind", executed: "executed", shard: "shard", child: "child on" };
 const COLUMNS = [["elapsed_us", "at [s]"], ["node", "node"], ["statement_kind", "kind"], ["executed", "executed"],
   ["shard_id", "shard"], ["tasks", "tasks"], ["total_us", "T [ms]"], ["parent_us", "parent [ms]"],
-  ["latency_us", "between [ms]"], ["child_us", "child [ms]"]];
-const SORTED = new Set(["elapsed_us", "tasks", "total_us", "parent_us", "latency_us", "child_us"]);
+  ["between_us", "between [ms]"], ["child_us", "child [ms]"]];
+const SORTED = new Set(["elapsed_us", "tasks", "total_us", "parent_us", "between_us", "child_us"]);
 const MOST_UNDER_WAY = 8;
 const MAP = { left: 66, top: 8, width: 1100, row: 11, bottom: 34 };
 
