@@ -32,13 +32,16 @@ from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parse
 from citus_analysis.formats.parsing.time_zones import timezone_of
 from citus_analysis.formats.parsing.times import time_column, time_expr
 from citus_analysis.schema import TABLES
-from citus_analysis.texts.words import name_pairs
 
 _TABLE: Final = TABLES["activity_samples"].parsed()
 #: Column of the table -> column of the view, where the names differ.
-_NAMED: Final = name_pairs(
-    "application=application_name database=datname user=usename client_host=client_addr gpid=global_pid"
-)
+_NAMED: Final = {
+    "application": "application_name",
+    "database": "datname",
+    "user": "usename",
+    "client_host": "client_addr",
+    "gpid": "global_pid",
+}
 #: Application name of a session that another node of a Citus cluster opened, with the session it works for.
 CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})(?:[^0-9]|$)"
 

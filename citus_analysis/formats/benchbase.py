@@ -51,7 +51,6 @@ from citus_analysis.formats.parsing.client_reports import (
     convert_to_count,
     describe_contradictions,
     make_metric_frame,
-    measures_named,
     parse_each_block,
     parse_whole_number,
     split_fitting_lines,
@@ -87,9 +86,15 @@ _IS_HEADER: Final = pl.col("offset") == 0
 _UNKNOWN: Final = "not a line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
-_LATENCIES: Final = measures_named(
-    "Average Latency|Minimum Latency|Maximum Latency", "{}th Percentile Latency", "90 95 99"
-) | {"Median Latency": "p50_us"}
+_LATENCIES: Final = {
+    "Average Latency": "mean_us",
+    "Minimum Latency": "min_us",
+    "Maximum Latency": "max_us",
+    "90th Percentile Latency": "p90_us",
+    "95th Percentile Latency": "p95_us",
+    "99th Percentile Latency": "p99_us",
+    "Median Latency": "p50_us",
+}
 _COLUMNS: Final = {
     **_LATENCIES,
     "25th Percentile Latency": "p25_us",

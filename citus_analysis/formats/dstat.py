@@ -31,7 +31,7 @@ from citus_analysis.formats.parsing.lines import (
     split_into_blocks,
 )
 from citus_analysis.formats.parsing.sampler_lines import (
-    Places,
+    PrintedColumns,
     map_printed_columns,
     parse_first_report_option,
     round_whole_columns,
@@ -57,26 +57,34 @@ class ColumnPlace:
     factor: float = 1.0
 
 
-_CPU: Final[Places] = map_printed_columns(
-    "usr=user_percent sys=sys idl=idle_percent wai=iowait_percent stl=steal_percent hiq=irq_percent siq=softirq_percent"
+_CPU: Final[PrintedColumns] = map_printed_columns(
+    {
+        "usr": "user_percent",
+        "sys": "sys",
+        "idl": "idle_percent",
+        "wai": "iowait_percent",
+        "stl": "steal_percent",
+        "hiq": "irq_percent",
+        "siq": "softirq_percent",
+    }
 )
 #: Groups of vm_samples -> their columns.
-_VM: Final[Mapping[str, Places]] = {
+_VM: Final[Mapping[str, PrintedColumns]] = {
     "memory usage": map_printed_columns(
-        "used=used_kb free=free_kb buff=buffer_kb cach=cache_kb avai=available_kb", _KB
+        {"used": "used_kb", "free": "free_kb", "buff": "buffer_kb", "cach": "cache_kb", "avai": "available_kb"}, _KB
     ),
-    "swap": map_printed_columns("used=swapped_kb", _KB),
-    "paging": map_printed_columns("in=swap_in_kb_s out=swap_out_kb_s", _KB),
-    "system": map_printed_columns("int=interrupts_per_s csw=context_switches_per_s"),
-    "procs": map_printed_columns("run=runnable blk=blocked new=forks_per_s"),
-    "load avg": map_printed_columns("1m=load_1 5m=load_5 15m=load_15"),
-    "virtual memory": map_printed_columns("majpf=major_faults_per_s minpf=faults_per_s"),
+    "swap": map_printed_columns({"used": "swapped_kb"}, _KB),
+    "paging": map_printed_columns({"in": "swap_in_kb_s", "out": "swap_out_kb_s"}, _KB),
+    "system": map_printed_columns({"int": "interrupts_per_s", "csw": "context_switches_per_s"}),
+    "procs": map_printed_columns({"run": "runnable", "blk": "blocked", "new": "forks_per_s"}),
+    "load avg": map_printed_columns({"1m": "load_1", "5m": "load_5", "15m": "load_15"}),
+    "virtual memory": map_printed_columns({"majpf": "major_faults_per_s", "minpf": "faults_per_s"}),
 }
 #: Beginning of a group's name -> table and columns of its items.
-_ITEMS: Final[Mapping[str, tuple[str, Places]]] = {
-    "dsk": ("device_samples", map_printed_columns("read=read_kb_s writ=write_kb_s", _KB)),
-    "io": ("device_samples", map_printed_columns("read=reads_per_s writ=writes_per_s")),
-    "net": ("net_samples", map_printed_columns("recv=receive_kb_s send=transmit_kb_s", _KB)),
+_ITEMS: Final[Mapping[str, tuple[str, PrintedColumns]]] = {
+    "dsk": ("device_samples", map_printed_columns({"read": "read_kb_s", "writ": "write_kb_s"}, _KB)),
+    "io": ("device_samples", map_printed_columns({"read": "reads_per_s", "writ": "writes_per_s"})),
+    "net": ("net_samples", map_printed_columns({"recv": "receive_kb_s", "send": "transmit_kb_s"}, _KB)),
 }
 _CPU_GROUP: Final = re.compile(r"(?:total cpu|cpu([0-9]{1,9})) usage")
 

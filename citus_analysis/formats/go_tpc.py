@@ -49,7 +49,6 @@ from citus_analysis.formats.parsing.client_reports import (
 from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
 from citus_analysis.formats.parsing.lines import line_frame
 from citus_analysis.operations import FAILED, OVERALL
-from citus_analysis.texts.words import name_pairs
 from citus_analysis.units import US_PER_MS
 
 _VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {NUMBER}"
@@ -77,7 +76,15 @@ _KINDS: Final = {
 }
 _SIGNS: Final = tuple(_KINDS[kind] for kind in ("total_json", "plain", "table", "json", "total"))
 _TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
-_SERIES: Final = name_pairs("Avg=mean_us Max=max_us 50th=p50_us 90th=p90_us 95th=p95_us 99th=p99_us 99.9th=p999_us")
+_SERIES: Final = {
+    "Avg": "mean_us",
+    "Max": "max_us",
+    "50th": "p50_us",
+    "90th": "p90_us",
+    "95th": "p95_us",
+    "99th": "p99_us",
+    "99.9th": "p999_us",
+}
 #: With `--ignore-error`, some failures are printed but not counted.
 _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
 _S_PER_MIN: Final = 60

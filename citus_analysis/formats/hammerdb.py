@@ -77,7 +77,6 @@ from citus_analysis.formats.parsing.client_reports import (
     build_parsed_report,
     convert_to_count,
     make_metric_frame,
-    measures_named,
 )
 from citus_analysis.formats.parsing.format import HAMMERDB_JOB, TIMEZONE, Format, Hints, Opening, Parsed, Signs
 from citus_analysis.formats.parsing.json_records import convert_to_finite_number, parse_json_document
@@ -726,7 +725,15 @@ class Hammerdb(Format):
     tables = ("clients", "client_metrics", "client_series", "client_errors")
     noise = "other lines of virtual users, settings that the console repeats, headings"
     options = (TIMEZONE, HAMMERDB_JOB)
-    measures: ClassVar[Mapping[str, str]] = measures_named("AVG|MIN|MAX", "P{}", "50 95 99", operations="CALLS")
+    measures: ClassVar[Mapping[str, str]] = {
+        "CALLS": "operations",
+        "AVG": "mean_us",
+        "MIN": "min_us",
+        "MAX": "max_us",
+        "P50": "p50_us",
+        "P95": "p95_us",
+        "P99": "p99_us",
+    }
     openings = (
         Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
         *(Opening(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),

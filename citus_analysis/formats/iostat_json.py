@@ -23,7 +23,13 @@ import polars as pl
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import Hints, Parsed
 from citus_analysis.formats.parsing.json_records import JsonReport, SysstatJson, convert_latin1_to_utf8, read_reports
-from citus_analysis.formats.parsing.sampler_lines import CPU, DEVICE, Places, choose_clock_options, fill_derived_await
+from citus_analysis.formats.parsing.sampler_lines import (
+    CPU,
+    DEVICE,
+    PrintedColumns,
+    choose_clock_options,
+    fill_derived_await,
+)
 from citus_analysis.formats.parsing.times import parse_times
 
 _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
@@ -64,7 +70,7 @@ def _build_iostat_tables(reports: list[JsonReport], order: str, zone: str) -> di
     return {name: frame for name, frame in frames.items() if frame.height}
 
 
-def _convert_printed_numbers(printed: Mapping[str, object], columns: Places) -> dict[str, float]:
+def _convert_printed_numbers(printed: Mapping[str, object], columns: PrintedColumns) -> dict[str, float]:
     known = ((columns[name], value) for name, value in printed.items() if name in columns)
     return {column: float(value) * factor for (column, factor), value in known if isinstance(value, int | float)}
 

@@ -57,7 +57,6 @@ from citus_analysis.formats.parsing.client_reports import (
 )
 from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed, Signs
 from citus_analysis.formats.parsing.lines import line_frame
-from citus_analysis.texts.words import name_pairs
 from citus_analysis.units import US_PER_MS
 
 # Classification of the lines of a pgbench report, and the resulting rows.
@@ -219,9 +218,12 @@ def _parse_init_steps(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 #: Columns of `client_series` by the word after their number.
-_COUNTED: Final = name_pairs(
-    "failed_operations=failed skipped_operations=skipped retried_operations=retried retries=retries"
-)
+_COUNTED: Final = {
+    "failed_operations": "failed",
+    "skipped_operations": "skipped",
+    "retried_operations": "retried",
+    "retries": "retries",
+}
 
 
 def parse_progress_rows(lines: pl.DataFrame) -> pl.DataFrame:

@@ -36,24 +36,38 @@ from citus_analysis.formats.pglog.regular_expressions import build_prefix_column
 from citus_analysis.formats.pglog.tables import SCANNED, ChunkTables, build_chunk_tables, extract_json_message
 from citus_analysis.formats.pglog.translation import make_english_severity_expr, translate_rows
 from citus_analysis.texts.documents import parse_json
-from citus_analysis.texts.words import name_pairs, replace_lone_surrogates
+from citus_analysis.texts.words import replace_lone_surrogates
 
 _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
 #: Keys that every record has.
 _SAID: Final = frozenset({"error_severity", "message"})
 #: Keys of an object -> the equivalent escape of a prefix.
-_KEYS: Final = name_pairs(
-    "timestamp=m user=u dbname=d pid=p remote_host=h line_num=l vxid=v application_name=a state_code=e "
-    "error_severity=severity message=text"
-)
+_KEYS: Final = {
+    "timestamp": "m",
+    "user": "u",
+    "dbname": "d",
+    "pid": "p",
+    "remote_host": "h",
+    "line_num": "l",
+    "vxid": "v",
+    "application_name": "a",
+    "state_code": "e",
+    "error_severity": "severity",
+    "message": "text",
+}
 #: Keys of a CloudNativePG record -> the different name in a jsonlog object.
 _NESTED: Final = "record"
 _NESTED_KEYS: Final = {
-    **name_pairs(
-        "log_time=timestamp user_name=user database_name=dbname process_id=pid connection_from=remote_host "
-        "session_line_num=line_num virtual_transaction_id=vxid sql_state_code=state_code query=statement"
-    ),
+    "log_time": "timestamp",
+    "user_name": "user",
+    "database_name": "dbname",
+    "process_id": "pid",
+    "connection_from": "remote_host",
+    "session_line_num": "line_num",
+    "virtual_transaction_id": "vxid",
+    "sql_state_code": "state_code",
+    "query": "statement",
     **{name: name for name in ("application_name", "error_severity", "message")},
     **{name: name for name in ("detail", "hint", "internal_query", "context")},
 }

@@ -36,7 +36,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, count, pairwise
 from typing import ClassVar, Final
@@ -47,7 +47,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
 from citus_analysis.formats.parsing.client_reports import Metric as Metric_metric_rows
-from citus_analysis.formats.parsing.client_reports import make_metric_frame, measures_named
+from citus_analysis.formats.parsing.client_reports import make_metric_frame
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.operations import OVERALL
 from citus_analysis.texts.metric_names import COUNTS, Metric, parse_metric, parse_percentile
@@ -856,7 +856,16 @@ class ResultsTable(Format):
     version: ClassVar[int] = 1
     tables = ("stated_runs", "clients", "client_metrics")
     noise = "the header, empty lines, comments above the header"
-    measures = measures_named("AverageLatency|MinLatency|MaxLatency", "p{}", "50 90 95 99 99.9")
+    measures: ClassVar[Mapping[str, str]] = {
+        "AverageLatency": "mean_us",
+        "MinLatency": "min_us",
+        "MaxLatency": "max_us",
+        "p50": "p50_us",
+        "p90": "p90_us",
+        "p95": "p95_us",
+        "p99": "p99_us",
+        "p99.9": "p999_us",
+    }
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with a throughput or latency and a fact about runs, above numbers only."""

@@ -56,13 +56,11 @@ from citus_analysis.formats.parsing.client_reports import (
     ReportParser,
     build_parsed_report,
     convert_to_count,
-    measures_named,
     pivot_to_columns,
 )
 from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed, Signs
 from citus_analysis.formats.parsing.lines import line_frame, make_first_true_expr
 from citus_analysis.operations import OVERALL
-from citus_analysis.texts.words import name_pairs
 from citus_analysis.units import US_PER_MS
 
 # Output of sysbench with a script that sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
@@ -84,10 +82,14 @@ KINDS: Final = {
 }
 #: Column of `client_series` -> value of a report.
 HOOK_SERIES: Final[Mapping[str, str | pl.Expr]] = {
-    **name_pairs(
-        "elapsed_s=time throughput_ops_s=tps queries_per_s=total read_queries_per_s=reads write_queries_per_s=writes"
-        " other_queries_per_s=other errors_per_s=errors reconnects_per_s=reconnects"
-    ),
+    "elapsed_s": "time",
+    "throughput_ops_s": "tps",
+    "queries_per_s": "total",
+    "read_queries_per_s": "reads",
+    "write_queries_per_s": "writes",
+    "other_queries_per_s": "other",
+    "errors_per_s": "errors",
+    "reconnects_per_s": "reconnects",
     # Without a transaction in the interval sysbench prints 0.
     "other_percentile_us": pl.when(pl.col("latency") > 0).then(pl.col("latency") * US_PER_MS),
 }
@@ -189,7 +191,17 @@ class Sysbench(Format):
     tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_errors")
     noise = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
     dropped = "of intervals: the number of threads, which is that of the client"
-    measures = measures_named("avg|min|max", "{}th percentile", operations="transactions|total number of events")
+    measures: ClassVar[Mapping[str, str]] = {
+        "transactions": "operations",
+        "total number of events": "operations",
+        "avg": "mean_us",
+        "min": "min_us",
+        "max": "max_us",
+        "50th percentile": "p50_us",
+        "90th percentile": "p90_us",
+        "95th percentile": "p95_us",
+        "99th percentile": "p99_us",
+    }
     openings = (
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),

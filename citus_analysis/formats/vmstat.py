@@ -61,7 +61,9 @@ from citus_analysis.formats.parsing.times import parse_times
 
 # Rows of vmstat's reports as columns of the tables, from lines under a header.
 
-CPU: Final = map_printed_columns("us=user_percent sy=system_percent id=idle_percent wa=iowait_percent st=steal_percent")
+CPU: Final = map_printed_columns(
+    {"us": "user_percent", "sy": "system_percent", "id": "idle_percent", "wa": "iowait_percent", "st": "steal_percent"}
+)
 _COLUMNS: Final = VM | CPU
 KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
 _MEMORY: Final = ("swpd", "free", "buff", "cache", "inact", "active")

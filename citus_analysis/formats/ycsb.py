@@ -52,7 +52,6 @@ from citus_analysis.formats.parsing.redacted_columns import redact_series
 from citus_analysis.formats.parsing.time_zones import timezone_of
 from citus_analysis.formats.parsing.times import convert_local_to_utc
 from citus_analysis.operations import COMPOUND, FAILED, INTENDED, OVERALL, is_counted_once
-from citus_analysis.texts.words import name_pairs
 from citus_analysis.units import US_PER_MS
 
 # Classification of the lines of a YCSB client's output.
@@ -559,9 +558,16 @@ _MEAN_PARTS: Final = (
 )
 
 #: Column -> pattern of its value within a group of each form.
-_HDR_FIELDS: Final = name_pairs(
-    r"operations=Count max_us=Max min_us=Min mean_us=Avg p90_us=90 p99_us=99 p999_us=99\.9 p9999_us=99\.99"
-)
+_HDR_FIELDS: Final = {
+    "operations": "Count",
+    "max_us": "Max",
+    "min_us": "Min",
+    "mean_us": "Avg",
+    "p90_us": "90",
+    "p99_us": "99",
+    "p999_us": "99\\.9",
+    "p9999_us": "99\\.99",
+}
 #: The section and the fields of a group as texts, whichever it has.
 _HDR_PARTS: Final = (
     pl.col("group").str.extract(r"^\[(.+?): Count=").alias("section"),

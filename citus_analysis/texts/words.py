@@ -194,17 +194,3 @@ def replace_lone_surrogates(data: bytes) -> bytes:
     if not ((text[escapes + 1] == ord("u")) & (text[escapes + 2] | 32 == ord("d"))).any():
         return data
     return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
-
-
-# Tables of names: what a file calls something, and what it is called here.
-
-
-def name_pairs(text: str) -> dict[str, str]:
-    """Names and their meanings, from pairs `name=meaning` between blanks.
-
-    Example:
-        >>> name_pairs("us=user_percent sy=system_percent")
-        {'us': 'user_percent', 'sy': 'system_percent'}
-    """
-    pairs = (pair.partition("=") for pair in text.split())
-    return {name: meaning for name, _, meaning in pairs}

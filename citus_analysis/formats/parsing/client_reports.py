@@ -22,7 +22,6 @@ from citus_analysis.formats.parsing.redacted_columns import redact_expr
 from citus_analysis.operations import FAILED, is_counted_once
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.numbers import format_number
-from citus_analysis.texts.words import name_pairs
 from citus_analysis.units import US_PER_S
 
 # Error messages that a load generator prints, counted by class.
@@ -379,36 +378,26 @@ def _format_exact_number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() else format_number(value)
 
 
-def measures_named(
-    latencies: str, percentile: str, percentiles: str = "50 90 95 99", *, operations: str = ""
-) -> dict[str, str]:
-    """Columns by the names that a tool gives the mean, the minimum, the maximum, percentiles and numbers of operations.
-
-    Args:
-        latencies: names of the mean, the minimum and the maximum, divided by `|`.
-        percentile: name of a percentile, with `{}` in the place of its number.
-        percentiles: their numbers.
-        operations: names of the number of operations, divided by `|`.
-
-    Example:
-        >>> measures_named("avg|min|max", "p{}", "50 99.9", operations="count")["p99.9"]
-        'p999_us'
-    """
-    counted = dict.fromkeys(filter(None, operations.split("|")), "operations")
-    measured = zip(latencies.split("|"), ("mean_us", "min_us", "max_us"), strict=True)
-    numbers = {percentile.format(one): f"p{one.replace('.', '')}_us" for one in percentiles.split()}
-    return {**counted, **dict(measured), **numbers}
-
-
 #: Measures of YCSB and its forks.
 MEASURES: Final = {
-    **measures_named(
-        "AverageLatency|MinLatency|MaxLatency",
-        "{}thPercentileLatency",
-        "50 90 95 99 99.9",
-        operations="Operations|Total Operations",
-    ),
-    **measures_named("Average|Min|Max", "p{}", "50 90 95 99 99.9"),
+    "Operations": "operations",
+    "Total Operations": "operations",
+    "AverageLatency": "mean_us",
+    "MinLatency": "min_us",
+    "MaxLatency": "max_us",
+    "50thPercentileLatency": "p50_us",
+    "90thPercentileLatency": "p90_us",
+    "95thPercentileLatency": "p95_us",
+    "99thPercentileLatency": "p99_us",
+    "99.9thPercentileLatency": "p999_us",
+    "Average": "mean_us",
+    "Min": "min_us",
+    "Max": "max_us",
+    "p50": "p50_us",
+    "p90": "p90_us",
+    "p95": "p95_us",
+    "p99": "p99_us",
+    "p99.9": "p999_us",
     "99.9PercentileLatency": "p999_us",
 }
 
@@ -496,9 +485,14 @@ _LABELS: Final = {"prefix": "Prefix", "section": "Operation"}
 _UNIT: Final = r"\(([mu]?s)\)$"
 
 
-_NAMES: Final = name_pairs(
-    "Takes=RunTime Count=Operations OPS=Throughput Avg=AverageLatency Min=MinLatency Max=MaxLatency"
-)
+_NAMES: Final = {
+    "Takes": "RunTime",
+    "Count": "Operations",
+    "OPS": "Throughput",
+    "Avg": "AverageLatency",
+    "Min": "MinLatency",
+    "Max": "MaxLatency",
+}
 #: YCSB's name of a value.
 METRIC: Final = (
     pl.when(pl.col("name").str.ends_with("th"))

@@ -30,7 +30,6 @@ from citus_analysis.formats.parsing.lines import add_reject_reasons, fits, line_
 from citus_analysis.formats.parsing.time_zones import timezone_of
 from citus_analysis.formats.parsing.times import infer_date_order
 from citus_analysis.schema import TABLES
-from citus_analysis.texts.words import name_pairs
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
@@ -233,51 +232,126 @@ def _load_field_library() -> ctypes.CDLL:
 # 1024 bytes. iostat's text and JSON share one map: JSON names are the text's without `%`.
 
 #: Printed column -> column of the schema, and the factor that converts its unit.
-Places = Mapping[str, tuple[str, float]]
+PrintedColumns = Mapping[str, tuple[str, float]]
 _KB_PER_MB: Final = 1024.0
 KB_PER_SECTOR: Final = 0.5
 
 
-def map_printed_columns(columns: str, factor: float = 1.0) -> dict[str, tuple[str, float]]:
-    """Printed columns with one factor, from pairs `printed=column`.
+def map_printed_columns(columns: Mapping[str, str], factor: float = 1.0) -> dict[str, tuple[str, float]]:
+    """Columns of the schema with one factor, by printed column.
 
     Example:
-        >>> map_printed_columns("rkB/s=read_kb_s wkB/s=write_kb_s")["wkB/s"]
-        ('write_kb_s', 1.0)
+        >>> map_printed_columns({"rMB/s": "read_kb_s", "wMB/s": "write_kb_s"}, 1024.0)["wMB/s"]
+        ('write_kb_s', 1024.0)
     """
-    return {printed: (column, factor) for printed, column in name_pairs(columns).items()}
+    return {printed: (column, factor) for printed, column in columns.items()}
 
 
-CPU: Final[Places] = map_printed_columns(
-    "user=user_percent nice=nice_percent system=system_percent sys=system_percent iowait=iowait_percent "
-    "steal=steal_percent idle=idle_percent"
+CPU: Final[PrintedColumns] = map_printed_columns(
+    {
+        "user": "user_percent",
+        "nice": "nice_percent",
+        "system": "system_percent",
+        "sys": "system_percent",
+        "iowait": "iowait_percent",
+        "steal": "steal_percent",
+        "idle": "idle_percent",
+    }
 )
 
 
-def _map_device_columns() -> Places:
-    columns = map_printed_columns(
-        "tps=transfers_per_s rqm/s=merges_per_s await=await_ms areq-sz=request_kb aqu-sz=queue_length "
-        "avgqu-sz=queue_length svctm=service_ms util=utilization_percent f/s=flushes_per_s f_await=flush_await_ms"
-    ) | map_printed_columns("avgrq-sz=request_kb", KB_PER_SECTOR)
-    for letter, noun in {"r": "read", "w": "write", "d": "discard"}.items():
-        columns |= map_printed_columns(
-            f"{letter}/s={noun}s_per_s {letter}rqm/s={noun}_merges_per_s {letter}rqm={noun}_merge_percent "
-            f"{letter}_await={noun}_await_ms {letter}areq-sz={noun}_request_kb"
-        )
-    for unit, factor in {"kB": 1.0, "MB": _KB_PER_MB, "sec": KB_PER_SECTOR, "Blk": KB_PER_SECTOR}.items():
-        columns |= map_printed_columns(
-            f"r{unit}/s=read_kb_s w{unit}/s=write_kb_s d{unit}/s=discard_kb_s {unit}_read/s=read_kb_s "
-            f"{unit}_wrtn/s=write_kb_s {unit}_dscd/s=discard_kb_s {unit}_w+d/s=write_discard_kb_s {unit}/s=total_kb_s",
-            factor,
-        )
-    return columns
-
-
-DEVICE: Final = _map_device_columns()
+DEVICE: Final[PrintedColumns] = {
+    **map_printed_columns(
+        {
+            "tps": "transfers_per_s",
+            "rqm/s": "merges_per_s",
+            "await": "await_ms",
+            "areq-sz": "request_kb",
+            "aqu-sz": "queue_length",
+            "avgqu-sz": "queue_length",
+            "svctm": "service_ms",
+            "util": "utilization_percent",
+            "f/s": "flushes_per_s",
+            "f_await": "flush_await_ms",
+            "r/s": "reads_per_s",
+            "rrqm/s": "read_merges_per_s",
+            "rrqm": "read_merge_percent",
+            "r_await": "read_await_ms",
+            "rareq-sz": "read_request_kb",
+            "w/s": "writes_per_s",
+            "wrqm/s": "write_merges_per_s",
+            "wrqm": "write_merge_percent",
+            "w_await": "write_await_ms",
+            "wareq-sz": "write_request_kb",
+            "d/s": "discards_per_s",
+            "drqm/s": "discard_merges_per_s",
+            "drqm": "discard_merge_percent",
+            "d_await": "discard_await_ms",
+            "dareq-sz": "discard_request_kb",
+            "rkB/s": "read_kb_s",
+            "wkB/s": "write_kb_s",
+            "dkB/s": "discard_kb_s",
+            "kB_read/s": "read_kb_s",
+            "kB_wrtn/s": "write_kb_s",
+            "kB_dscd/s": "discard_kb_s",
+            "kB_w+d/s": "write_discard_kb_s",
+            "kB/s": "total_kb_s",
+        }
+    ),
+    **map_printed_columns(
+        {
+            "rMB/s": "read_kb_s",
+            "wMB/s": "write_kb_s",
+            "dMB/s": "discard_kb_s",
+            "MB_read/s": "read_kb_s",
+            "MB_wrtn/s": "write_kb_s",
+            "MB_dscd/s": "discard_kb_s",
+            "MB_w+d/s": "write_discard_kb_s",
+            "MB/s": "total_kb_s",
+        },
+        _KB_PER_MB,
+    ),
+    **map_printed_columns(
+        {
+            "rsec/s": "read_kb_s",
+            "wsec/s": "write_kb_s",
+            "dsec/s": "discard_kb_s",
+            "sec_read/s": "read_kb_s",
+            "sec_wrtn/s": "write_kb_s",
+            "sec_dscd/s": "discard_kb_s",
+            "sec_w+d/s": "write_discard_kb_s",
+            "sec/s": "total_kb_s",
+            "rBlk/s": "read_kb_s",
+            "wBlk/s": "write_kb_s",
+            "dBlk/s": "discard_kb_s",
+            "Blk_read/s": "read_kb_s",
+            "Blk_wrtn/s": "write_kb_s",
+            "Blk_dscd/s": "discard_kb_s",
+            "Blk_w+d/s": "write_discard_kb_s",
+            "Blk/s": "total_kb_s",
+            "avgrq-sz": "request_kb",
+        },
+        KB_PER_SECTOR,
+    ),
+}
 VM: Final = map_printed_columns(
-    "r=runnable b=blocked swpd=swapped_kb free=free_kb buff=buffer_kb cache=cache_kb inact=inactive_kb "
-    "active=active_kb si=swap_in_kb_s so=swap_out_kb_s bi=blocks_in_per_s bo=blocks_out_per_s in=interrupts_per_s "
-    "cs=context_switches_per_s gu=guest_percent"
+    {
+        "r": "runnable",
+        "b": "blocked",
+        "swpd": "swapped_kb",
+        "free": "free_kb",
+        "buff": "buffer_kb",
+        "cache": "cache_kb",
+        "inact": "inactive_kb",
+        "active": "active_kb",
+        "si": "swap_in_kb_s",
+        "so": "swap_out_kb_s",
+        "bi": "blocks_in_per_s",
+        "bo": "blocks_out_per_s",
+        "in": "interrupts_per_s",
+        "cs": "context_switches_per_s",
+        "gu": "guest_percent",
+    }
 )
 
 #: Suffixes that `iostat --human` appends to sizes, in kB.

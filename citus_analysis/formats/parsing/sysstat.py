@@ -38,7 +38,7 @@ from citus_analysis.formats.parsing.sampler_lines import (
     KB_PER_SECTOR,
     NUMBER,
     SYSSTAT_BANNER,
-    Places,
+    PrintedColumns,
     TextFields,
     fill_derived_await,
     make_range_exprs,
@@ -283,40 +283,102 @@ def _convert_to_utc(
 # and `%` (:mod:`._json._reports`).
 
 _CPU: Final = map_printed_columns(
-    "%usr=usr %user=user_percent %nice=nice_percent %sys=sys %system=system_percent %iowait=iowait_percent "
-    "%steal=steal_percent %irq=irq_percent %soft=softirq_percent %guest=guest %gnice=guest_nice %idle=idle_percent"
+    {
+        "%usr": "usr",
+        "%user": "user_percent",
+        "%nice": "nice_percent",
+        "%sys": "sys",
+        "%system": "system_percent",
+        "%iowait": "iowait_percent",
+        "%steal": "steal_percent",
+        "%irq": "irq_percent",
+        "%soft": "softirq_percent",
+        "%guest": "guest",
+        "%gnice": "guest_nice",
+        "%idle": "idle_percent",
+    }
 )
-_DEVICE: Final[Places] = {
+_DEVICE: Final[PrintedColumns] = {
     **DEVICE,
     "%util": DEVICE["util"],
-    **map_printed_columns("rd_sec/s=read_kb_s wr_sec/s=write_kb_s dc_sec/s=discard_kb_s", KB_PER_SECTOR),
+    **map_printed_columns(
+        {"rd_sec/s": "read_kb_s", "wr_sec/s": "write_kb_s", "dc_sec/s": "discard_kb_s"}, KB_PER_SECTOR
+    ),
 }
 #: `sar -b`: all devices together.
-_TRANSFERS: Final[Places] = {
-    **map_printed_columns("tps=transfers_per_s rtps=reads_per_s wtps=writes_per_s dtps=discards_per_s"),
-    **map_printed_columns("bread/s=read_kb_s bwrtn/s=write_kb_s bdscd/s=discard_kb_s", KB_PER_SECTOR),
-}
-_NET: Final[Places] = {
+_TRANSFERS: Final[PrintedColumns] = {
     **map_printed_columns(
-        "rxpck/s=receive_packets_per_s txpck/s=transmit_packets_per_s rxkB/s=receive_kb_s txkB/s=transmit_kb_s "
-        "rxerr/s=receive_errors_per_s txerr/s=transmit_errors_per_s rxdrop/s=receive_drops_per_s "
-        "txdrop/s=transmit_drops_per_s %ifutil=utilization_percent"
+        {"tps": "transfers_per_s", "rtps": "reads_per_s", "wtps": "writes_per_s", "dtps": "discards_per_s"}
     ),
-    **map_printed_columns("rxbyt/s=receive_kb_s txbyt/s=transmit_kb_s", 1 / 1024),
+    **map_printed_columns({"bread/s": "read_kb_s", "bwrtn/s": "write_kb_s", "bdscd/s": "discard_kb_s"}, KB_PER_SECTOR),
+}
+_NET: Final[PrintedColumns] = {
+    **map_printed_columns(
+        {
+            "rxpck/s": "receive_packets_per_s",
+            "txpck/s": "transmit_packets_per_s",
+            "rxkB/s": "receive_kb_s",
+            "txkB/s": "transmit_kb_s",
+            "rxerr/s": "receive_errors_per_s",
+            "txerr/s": "transmit_errors_per_s",
+            "rxdrop/s": "receive_drops_per_s",
+            "txdrop/s": "transmit_drops_per_s",
+            "%ifutil": "utilization_percent",
+        }
+    ),
+    **map_printed_columns({"rxbyt/s": "receive_kb_s", "txbyt/s": "transmit_kb_s"}, 1 / 1024),
 }
 #: Memory, paging, swapping, tasks and the queue: a report has columns of one of them.
 _VM: Final = map_printed_columns(
-    "kbmemfree=free_kb kbavail=available_kb kbmemused=used_kb kbbuffers=buffer_kb kbcached=cache_kb kbactive=active_kb "
-    "kbinact=inactive_kb kbdirty=dirty_kb kbswpused=swapped_kb pgpgin/s=blocks_in_per_s pgpgout/s=blocks_out_per_s "
-    "fault/s=faults_per_s majflt/s=major_faults_per_s pswpin/s=swap_in_pages_per_s pswpout/s=swap_out_pages_per_s "
-    "proc/s=forks_per_s cswch/s=context_switches_per_s runq-sz=runnable plist-sz=tasks ldavg-1=load_1 ldavg-5=load_5 "
-    "ldavg-15=load_15 blocked=blocked"
+    {
+        "kbmemfree": "free_kb",
+        "kbavail": "available_kb",
+        "kbmemused": "used_kb",
+        "kbbuffers": "buffer_kb",
+        "kbcached": "cache_kb",
+        "kbactive": "active_kb",
+        "kbinact": "inactive_kb",
+        "kbdirty": "dirty_kb",
+        "kbswpused": "swapped_kb",
+        "pgpgin/s": "blocks_in_per_s",
+        "pgpgout/s": "blocks_out_per_s",
+        "fault/s": "faults_per_s",
+        "majflt/s": "major_faults_per_s",
+        "pswpin/s": "swap_in_pages_per_s",
+        "pswpout/s": "swap_out_pages_per_s",
+        "proc/s": "forks_per_s",
+        "cswch/s": "context_switches_per_s",
+        "runq-sz": "runnable",
+        "plist-sz": "tasks",
+        "ldavg-1": "load_1",
+        "ldavg-5": "load_5",
+        "ldavg-15": "load_15",
+        "blocked": "blocked",
+    }
 )
 _PROCESS: Final = map_printed_columns(
-    "PID=pid TGID=pid TID=thread %usr=user_percent %system=system_percent %guest=guest_percent %wait=wait_percent "
-    "%CPU=cpu_percent CPU=cpu minflt/s=minor_faults_per_s majflt/s=major_faults_per_s VSZ=virtual_kb RSS=resident_kb "
-    "%MEM=memory_percent kB_rd/s=read_kb_s kB_wr/s=write_kb_s kB_ccwr/s=cancelled_write_kb_s iodelay=io_delay_ticks "
-    "cswch/s=voluntary_switches_per_s nvcswch/s=involuntary_switches_per_s"
+    {
+        "PID": "pid",
+        "TGID": "pid",
+        "TID": "thread",
+        "%usr": "user_percent",
+        "%system": "system_percent",
+        "%guest": "guest_percent",
+        "%wait": "wait_percent",
+        "%CPU": "cpu_percent",
+        "CPU": "cpu",
+        "minflt/s": "minor_faults_per_s",
+        "majflt/s": "major_faults_per_s",
+        "VSZ": "virtual_kb",
+        "RSS": "resident_kb",
+        "%MEM": "memory_percent",
+        "kB_rd/s": "read_kb_s",
+        "kB_wr/s": "write_kb_s",
+        "kB_ccwr/s": "cancelled_write_kb_s",
+        "iodelay": "io_delay_ticks",
+        "cswch/s": "voluntary_switches_per_s",
+        "nvcswch/s": "involuntary_switches_per_s",
+    }
 )
 
 
@@ -353,12 +415,12 @@ class ReportTable:
 
 
 #: Table, key and columns; the first entry decides whose key and at least one of whose columns are in the report.
-_REPORTS: Final[tuple[tuple[str, str | None, Places], ...]] = (
+_REPORTS: Final[tuple[tuple[str, str | None, PrintedColumns], ...]] = (
     ("process_samples", "PID", _PROCESS),
     ("process_samples", "TGID", _PROCESS),
     ("cpu_samples", "CPU", _CPU),
-    ("vm_samples", "CPU", map_printed_columns("intr/s=interrupts_per_s")),
-    ("vm_samples", "INTR", map_printed_columns("intr/s=interrupts_per_s all=interrupts_per_s")),
+    ("vm_samples", "CPU", map_printed_columns({"intr/s": "interrupts_per_s"})),
+    ("vm_samples", "INTR", map_printed_columns({"intr/s": "interrupts_per_s", "all": "interrupts_per_s"})),
     ("device_samples", "DEV", _DEVICE),
     ("net_samples", "IFACE", _NET),
     ("device_samples", None, _TRANSFERS),
@@ -381,7 +443,7 @@ def find_report_table(names: tuple[str, ...]) -> ReportTable | None:
     return None
 
 
-def map_report_columns(table: str, key: str | None) -> Places:
+def map_report_columns(table: str, key: str | None) -> PrintedColumns:
     """The columns of a table in reports with this key, and their factors."""
     columns = (columns for one, named, columns in _REPORTS if (one, named) == (table, key))
     return next(columns)

@@ -17,7 +17,7 @@ import polars as pl
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import Hints
 from citus_analysis.formats.parsing.json_records import JsonReport, convert_latin1_to_utf8
-from citus_analysis.formats.parsing.sampler_lines import Places, choose_clock_options, map_printed_columns
+from citus_analysis.formats.parsing.sampler_lines import PrintedColumns, choose_clock_options, map_printed_columns
 from citus_analysis.formats.parsing.sysstat import (
     PLACE,
     PRESSURE,
@@ -48,14 +48,14 @@ def _map_plain_names(table: str, key: str | None) -> dict[str, tuple[str, float]
     return {re.sub("^(?:%|kb)|/s$", "", name): place for name, place in map_report_columns(table, key).items()}
 
 
-_VM: Final = _map_plain_names("vm_samples", None) | map_printed_columns("inactive=inactive_kb")
-_USED: Final = map_printed_columns("util-percent=utilization_percent ifutil-percent=utilization_percent")
+_VM: Final = _map_plain_names("vm_samples", None) | map_printed_columns({"inactive": "inactive_kb"})
+_USED: Final = map_printed_columns({"util-percent": "utilization_percent", "ifutil-percent": "utilization_percent"})
 #: Name of an object -> table, name of the item, and its columns.
-_OBJECTS: Final[Mapping[str, tuple[str, str | None, Places]]] = {
+_OBJECTS: Final[Mapping[str, tuple[str, str | None, PrintedColumns]]] = {
     "cpu-load": ("cpu_samples", "cpu", _map_plain_names("cpu_samples", "CPU")),
     "cpu-load-all": ("cpu_samples", "cpu", _map_plain_names("cpu_samples", "CPU")),
-    "sum-interrupts": ("vm_samples", "cpu", map_printed_columns("intr=interrupts_per_s")),
-    "interrupts": ("vm_samples", "intr", map_printed_columns("value=interrupts_per_s all=interrupts_per_s")),
+    "sum-interrupts": ("vm_samples", "cpu", map_printed_columns({"intr": "interrupts_per_s"})),
+    "interrupts": ("vm_samples", "intr", map_printed_columns({"value": "interrupts_per_s", "all": "interrupts_per_s"})),
     "process-and-context-switch": ("vm_samples", None, _VM),
     "swap-pages": ("vm_samples", None, _VM),
     "paging": ("vm_samples", None, _VM),
@@ -97,7 +97,9 @@ def build_rows_of_objects(
     )
 
 
-def _iterate_object_rows(moment: Moment, name: str, key: str | None, columns: Places) -> Iterator[dict[str, object]]:
+def _iterate_object_rows(
+    moment: Moment, name: str, key: str | None, columns: PrintedColumns
+) -> Iterator[dict[str, object]]:
     content, place = moment
     for thing in _iterate_objects(content, name):
         item = thing.get(key) if key else None

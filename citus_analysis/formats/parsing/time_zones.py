@@ -20,18 +20,17 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats.parsing.format import TIMEZONE
-from citus_analysis.texts.words import name_pairs
 
 #: Minutes east of Greenwich.
 _MINUTES: Final = {
-    name: int(minutes)
-    for name, minutes in name_pairs(
-        "UTC=0 GMT=0 Z=0 UCT=0 WET=0 ZULU=0 CET=60 MET=60 WEST=60 WAT=60 CEST=120 MEST=120 EET=120 CAT=120 SAST=120 "
-        "EEST=180 MSK=180 IDT=180 EAT=180 TRT=180 MSD=240 PKT=300 NPT=345 WIB=420 HKT=480 SGT=480 PHT=480 AWST=480 "
-        "WITA=480 JST=540 KST=540 WIT=540 ACST=570 AEST=600 ACDT=630 AEDT=660 NZST=720 NZDT=780 NDT=-150 BRT=-180 "
-        "ART=-180 NST=-210 EDT=-240 CLT=-240 COT=-300 PET=-300 MDT=-360 MST=-420 PDT=-420 AKDT=-480 AKST=-540 HST=-600"
-    ).items()
-}
+    "UTC": 0, "GMT": 0, "Z": 0, "UCT": 0, "WET": 0, "ZULU": 0, "CET": 60, "MET": 60, "WEST": 60, "WAT": 60,
+    "CEST": 120, "MEST": 120, "EET": 120, "CAT": 120, "SAST": 120, "EEST": 180, "MSK": 180, "IDT": 180,
+    "EAT": 180, "TRT": 180, "MSD": 240, "PKT": 300, "NPT": 345, "WIB": 420, "HKT": 480, "SGT": 480, "PHT": 480,
+    "AWST": 480, "WITA": 480, "JST": 540, "KST": 540, "WIT": 540, "ACST": 570, "AEST": 600, "ACDT": 630,
+    "AEDT": 660, "NZST": 720, "NZDT": 780, "NDT": -150, "BRT": -180, "ART": -180, "NST": -210, "EDT": -240,
+    "CLT": -240, "COT": -300, "PET": -300, "MDT": -360, "MST": -420, "PDT": -420, "AKDT": -480, "AKST": -540,
+    "HST": -600,
+}  # fmt: skip
 
 #: Abbreviations of several zones, with the zones that the error names. The time zone database itself uses CDT, CST, IST
 #: and PST for different offsets. It once did so for the others, or people and programs do (Bangladesh, Australia,

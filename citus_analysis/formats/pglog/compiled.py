@@ -40,7 +40,6 @@ from citus_analysis.formats.pglog.prefix import (
 )
 from citus_analysis.formats.pglog.records import FIRST_DETAIL, Chunk, ScannedChunk, build_stray_rejects
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
-from citus_analysis.texts.words import name_pairs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -484,9 +483,21 @@ def _allocate_columns(rows: int, buffers: ReusedBuffers) -> Iterator[tuple[str, 
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG, HOST = range(len(ELEMENTS))
 #: Field of each escape; the first element of an escape fills it, further ones are only matched.
 FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}
-_FIELD_OF: Final = name_pairs(
-    "m=clock t=clock n=epoch p=pid c=hex_pid v=vxid l=line a=app u=user d=database h=host r=remote e=state"
-)
+_FIELD_OF: Final = {
+    "m": "clock",
+    "t": "clock",
+    "n": "epoch",
+    "p": "pid",
+    "c": "hex_pid",
+    "v": "vxid",
+    "l": "line",
+    "a": "app",
+    "u": "user",
+    "d": "database",
+    "h": "host",
+    "r": "remote",
+    "e": "state",
+}
 #: Escape of digits -> fewest, most, and whether a minus may precede them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1), "#": (1, 20, 1)}
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
