@@ -16,31 +16,6 @@ package is quick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import lazy_loader
 
-from citus_analysis.core.displays import draw_results_by, open_sources_by
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-    from citus_analysis.dataset import Dataset
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def _figure_of(result: object) -> Figure:
-    from citus_analysis.explorer.result_figures import figure_of
-
-    return figure_of(result)
-
-
-def _open(source: object) -> Dataset:
-    from citus_analysis.dataset.read_files import open_source
-
-    return open_source(source)
-
-
-draw_results_by(_figure_of)
-open_sources_by(_open)

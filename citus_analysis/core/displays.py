@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import Field, fields
 from html import escape
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -13,28 +14,11 @@ from citus_analysis.core.extras import require_extra
 from citus_analysis.texts.numbers import format_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
     import polars as pl
     from plotly.graph_objects import Figure
 
-# Functions that draw the figure of a result.
-#
-# Results belong to lower layers than figures. The package, which is above both, registers the function that draws
-# them
-# (`draw_results_by`), and results call it without importing its module (`figure_of_result`).
-
-_draws: list[Callable[[object], Figure]] = []
-
-
-def draw_results_by(draw: Callable[[object], Figure]) -> None:
-    """Register the function that draws results.
-
-    Args:
-        draw: function from a result to its figure.
-    """
-    _draws[:] = [draw]
+# Figures and datasets belong to higher layers, which only a person who asks for one needs: they are imported then.
 
 
 def draw_result_figure(result: object) -> Figure:
@@ -43,27 +27,14 @@ def draw_result_figure(result: object) -> Figure:
     Raises:
         UsageError: results of this kind have no figure.
     """
-    (draw,) = _draws
-    return draw(result)
-
-
-#: Opens what callers name by a path, which is the work of a higher layer too.
-_opens: list[Callable[[object], object]] = []
-
-
-def open_sources_by(open_source: Callable[[object], object]) -> None:
-    """Register the function that opens paths.
-
-    Args:
-        open_source: function from a path, or a list of paths, to the dataset of these files.
-    """
-    _opens[:] = [open_source]
+    figure: Figure = import_module("citus_analysis.explorer.result_figures").figure_of(result)
+    return figure
 
 
 def open_named_source(source: object) -> object:
     """The dataset of the files that a path, a pattern or a list of them names."""
-    (open_source,) = _opens
-    return open_source(source)
+    dataset: object = import_module("citus_analysis.dataset.read_files").open_source(source)
+    return dataset
 
 
 #: Lines of a result's text, rows of its table, characters of one value.

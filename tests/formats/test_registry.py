@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from citus_analysis.formats.parsing.format import Option
 from citus_analysis.formats.parsing.registry import (
     _check_measures,
     _map_format_options,
-    _map_module_names,
     _merge_declarations,
     collect_known_options,
     format_versions,
@@ -71,25 +69,9 @@ def test_a_declaration_names_what_there_is(found: Format) -> None:
     assert format_named(found.name) is found
 
 
-@pytest.mark.parametrize("found", formats().values(), ids=lambda found: found.name)
-def test_the_version_of_a_parser_is_known_before_its_module_is_imported(
-    found: Format, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert get_parser_version(found.name) == found.version
-    module = _map_module_names()[found.name]
-    monkeypatch.delitem(sys.modules, module)
-    assert get_parser_version(found.name) == found.version
-    assert module not in sys.modules
-
-
-def test_the_versions_of_all_formats_are_known_before_their_modules_are_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected = tuple((name, found.version) for name, found in formats().items())
-    module = _map_module_names()["pidstat"]
-    monkeypatch.delitem(sys.modules, module)
-    assert format_versions.__wrapped__() == expected
-    assert module not in sys.modules
+def test_versions_are_those_of_the_formats() -> None:
+    assert dict(format_versions()) == {name: found.version for name, found in formats().items()}
+    assert (get_parser_version("pidstat"), get_parser_version("nothing")) == (formats()["pidstat"].version, None)
 
 
 def asked_of(path: Path) -> tuple[set[str], set[str]]:
