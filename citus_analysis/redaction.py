@@ -1,8 +1,8 @@
 """Secrets are replaced before anything is stored, shown or put into a message.
 
-Every text from a file, a name or a user passes through here. Forms define where a secret begins and ends
-(:mod:`._forms`); layers of quoting and encoding around them are undone first (:mod:`._views`). If the end is unclear,
-the rest is hidden too: a text may lose more than its secret, never less.
+Every text from a file, a name or a user passes through here. Forms define where a secret begins and ends; layers of
+quoting and encoding around them are undone first. If the end is unclear, the rest is hidden too: a text may lose more
+than its secret, never less.
 docs/datasets.md lists the forms for users.
 
 Example:
@@ -29,8 +29,7 @@ from typing import Final, TypeVar
 # Recognition of names of secrets, and of texts that may contain a secret.
 #
 # `pass` matches as a separate word (`db.pass`, `userpass`), not within one (`bypass`, `passed`). A `key` is a secret
-# only
-# after certain words (`private_key`, `primaryKey`); `primary_key` and `ycsb_key` name columns.
+# only after certain words (`private_key`, `primaryKey`); `primary_key` and `ycsb_key` name columns.
 
 _KEYS: Final = (
     r"(?:private|secondary|access|account|api|master|shared|signing|encryption|auth|service|storage|ssh|session|app)"
@@ -96,8 +95,7 @@ def names_secret(name: str) -> bool:
 
 # Recognition of the end of a secret's value.
 #
-# A value is a sequence of parts: literals of SQL, JSON and shells, balanced brackets, escaped and single characters,
-# up
+# A value is a sequence of parts: literals of SQL, JSON and shells, balanced brackets, escaped and single characters, up
 # to the stop of its form. A literal or bracket that never closes was cut: the rest of the text is hidden.
 
 #: Replacement of a secret.
@@ -494,8 +492,7 @@ FORMS: Final[tuple[Callable[[str], Iterator[Span]], ...]] = (
 # Views of a text without one layer of quoting or encoding after the other, with the places that they come from.
 #
 # JSON within CSV doubles its quotes, a parameter of a URL encodes them, SQL within SQL doubles its apostrophes. Forms
-# of
-# secrets are searched in every view, and what they find is hidden at its place in the text.
+# of secrets are searched in every view, and what they find is hidden at its place in the text.
 
 #: Layers that are undone; each takes time proportional to the text.
 _MOST_LAYERS: Final = 5

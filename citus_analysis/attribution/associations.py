@@ -295,16 +295,12 @@ def _measure_sessions(read: _ResourceTables) -> Iterator[pl.DataFrame]:
 
 # Plans of statements on both sides: whether their shape changed, and rows and time of each node.
 #
-# Plans come from EXPLAIN or auto_explain. Those of one statement are found by its fingerprint, so constants and
-# numbers
-# of shards do not count; a plan without its statement is known by its file and its number there. The shape of a plan
-# is
-# the set of its nodes with their relations and indexes, each below those that receive its rows, and the number of
-# tasks
+# Plans come from EXPLAIN or auto_explain. Those of one statement are found by its fingerprint, so constants and numbers
+# of shards do not count; a plan without its statement is known by its file and its number there. The shape of a plan is
+# the set of its nodes with their relations and indexes, each below those that receive its rows, and the number of tasks
 # of Citus; tasks of one query with equal plans are one. A shape changed if all plans of each side have one, and it is
 # another; if a side has several, the share of the base's most frequent shape is tested (Fisher's exact test, adjusted
-# by
-# Holm over the statements).
+# by Holm over the statements).
 
 _BELOW: Final = " > "
 _SHARD: Final = r"_[0-9]{6,18}$"
@@ -531,13 +527,11 @@ def _compare_plan_nodes(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
 #
 # The coefficient of variation of the shards' shares is estimated from the traced statements that one shard answers. A
 # few hundred executions are spread unevenly by chance alone, so that part is subtracted: for k shards with times T_i
-# out
-# of T, and statements of times t_j,
+# out of T, and statements of times t_j,
 #
 #     CV^2 = k * sum(T_i^2) / T^2 - 1 - (k - 1) * sum(t_j^2) / T^2,
 #
-# which for numbers of executions is Pearson's chi-square less its k - 1 degrees of freedom, over their number. Its
-# mean
+# which for numbers of executions is Pearson's chi-square less its k - 1 degrees of freedom, over their number. Its mean
 # is 0 for an even spread; values of the runs of both sides are compared.
 
 _DRAWS: Final = 400
@@ -647,18 +641,13 @@ def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> t
 # CPU time of functions, from perf's samples of both sides, per operation: what changed, and the tree of the stacks.
 #
 # The weight of a sample is the CPU time that it stands for (the period of a clock event) divided by the operations of
-# its
-# run. This is known where perf recorded whole runs, as the runner has it do; of other recordings, shares of their
-# samples
-# are compared, and a function whose share grows then takes it from others.
+# its run. This is known where perf recorded whole runs, as the runner has it do; of other recordings, shares of their
+# samples are compared, and a function whose share grows then takes it from others.
 #
-# Samples are counts. With several recordings on a side, the spread of a function between runs is the larger of its
-# own
-# and of what its count and all functions together suggest: Poisson's variance plus a part that grows with the square
-# of
+# Samples are counts. With several recordings on a side, the spread of a function between runs is the larger of its own
+# and of what its count and all functions together suggest: Poisson's variance plus a part that grows with the square of
 # the mean, as of a negative binomial distribution, which is the same for all functions (Anders and Huber 2010). With
-# one
-# recording on each side, nobody knows how runs differ: intervals are those of the counts, and nothing is decided.
+# one recording on each side, nobody knows how runs differ: intervals are those of the counts, and nothing is decided.
 
 #: Events whose count is CPU time in nanoseconds, and other common ones, in the order of preference.
 #: Events of perf that are timers, not counters of the processor.

@@ -189,10 +189,8 @@ def _make_leave_one_out_weights(size: int, place: int) -> Floats:
 # In a closed loop, each of N threads is in an operation or between two: N = X (R + Z), with the throughput X, the
 # response time R and the time Z between operations (Little 1961; Denning and Buzen 1978). A change of X is divided by
 # logarithmic means L (the additive LMDI of Ang 2004): with the time of a thread's cycle C = R + Z, a term of the
-# response
-# time of r microseconds is -r L(X) / L(C) operations per second. The terms add up exactly, none depends on an order,
-# and
-# swapping the sides changes the signs only.
+# response time of r microseconds is -r L(X) / L(C) operations per second. The terms add up exactly, none depends on an
+# order, and swapping the sides changes the signs only.
 
 #: Terms of throughput that are none of the response time.
 OWN_TERMS: Final = ("concurrency", "client", "uneven")

@@ -74,7 +74,7 @@ class Verdict(Shown):
 
     Attributes:
         configuration: columns that identify it.
-        limit: one of :data:`LIMITS`.
+        limit: one of a CPU, a device, memory, an interface, waits, the load generator or none.
         node: the node of the limit; None if it belongs to no node.
         evidence: the measurements that it is based on, in words.
         confidence: `high`, `medium` or `low`; `none` if no limit is claimed.

@@ -1,8 +1,8 @@
 """Who used the CPUs of a machine during a run: its nodes, its clients, and work that is not the run's own.
 
 A sampler such as iostat measures a *machine*. If several nodes run on it, or clients beside a node, its samples are not
-those of a node: :func:`name_machines` gives them the machine's name. :func:`machine_cpu` accounts for the CPU time of
-every second, and :func:`foreign_work` finds the seconds in which a machine did other work:
+those of a node: :func:`name_machines` gives them the machine's name. :func:`compute_machine_cpu` accounts for
+the CPU time of every second, and :func:`find_foreign_work` finds the seconds in which a machine did other work:
 
 - *named*: pidstat lists programs that are neither servers nor load generators nor samplers;
 - *accounted*: control groups measure all nodes and the clients, and the machine used clearly more than they did;

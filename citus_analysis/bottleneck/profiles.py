@@ -172,11 +172,9 @@ def _sum_symbol_shares(symbols: pl.DataFrame, names: tuple[str, ...]) -> pl.Data
 # Call stacks of perf as a tree of frames, each with the share of samples in which it was on the stack.
 #
 # A run often has several outputs of one recording (`perf script`, reports with call graphs in several styles). Adding
-# them up would count each sample once per output, so one output per run, node and event is chosen: preferably an
-# output
+# them up would count each sample once per output, so one output per run, node and event is chosen: preferably an output
 # with numbers of samples instead of rounded shares, then with the most samples, then with the deepest stacks.
-# Recordings
-# of several runs and nodes have equal weight.
+# Recordings of several runs and nodes have equal weight.
 
 _GROUP: Final = ("resource", "event")
 _STACK_RECORDING: Final = (*_GROUP, "run_id", "node")
@@ -199,8 +197,8 @@ def stack_tree(
 
     Returns:
         Per resource and event: `frame_id` (from 0; larger than the caller's), `caller_id` (null for roots), `depth`
-        (from 0), `frame`, `module` (as in :func:`cpu_share_by_object`, or `unknown`), `percent` (of the samples of a
-        recording, mean over recordings, callees included), `self_percent` (on top of the stack) and `recordings`.
+        (from 0), `frame`, `module` (as in :func:`compute_cpu_share_by_object`, or `unknown`), `percent` (of the samples
+        of a recording, mean over recordings, callees included), `self_percent` (on top of the stack) and `recordings`.
 
     Raises:
         UsageError: `least_percent` is negative or `deepest` not positive.
@@ -325,7 +323,7 @@ class CpuContrast:
         workers: size of the cluster.
         threads: the smaller and the larger number of client threads.
         samples: of one run of each: `configuration` (in words), `threads`, `resource`, `run_id`, `node`, `elapsed_s`,
-            `busy_percent` and the shares of :func:`citus_analysis.bottleneck.cpu_over_time`.
+            `busy_percent` and the shares of :func:`citus_analysis.bottleneck.select_cpu_over_time`.
         means: per configuration: `threads`, `runs`, `samples` and the mean `busy_percent` over all of its runs.
     """
 

@@ -131,7 +131,7 @@ def _check_required_columns(frame: pl.DataFrame, what: str, names: Sequence[str]
 
 # Samples over the time of a run, ready to be drawn: one row per node and sample.
 #
-# Of several samplers on a node only one is kept (:func:`citus_analysis.bottleneck.one_source`).
+# Of several samplers on a node only one is kept (:func:`citus_analysis.bottleneck.select_one_source`).
 
 _SHARES: Final = ("user_percent", "nice_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 

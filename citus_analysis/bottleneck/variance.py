@@ -172,16 +172,13 @@ def _mark_checkpoint_overlap(statements: pl.DataFrame, checkpoints: pl.DataFrame
 # Split the variance between repeated runs by source: blocks, order in time, checkpoints, autovacuum, the rest.
 #
 # Runs are compared with the other runs of their configuration only: the logarithm of throughput and each factor are
-# centred at the configuration's mean. The share of a factor is its part of the explained sum of squares, averaged
-# over
-# all orders in which factors can enter the model (Lindeman, Merenda and Gold), so that the shares and the residual
-# add up
-# to 1 even if the factors are correlated.
+# centred at the configuration's mean. The share of a factor is its part of the explained sum of squares, averaged over
+# all orders in which factors can enter the model (Lindeman, Merenda and Gold), so that the shares and the residual add
+# up to 1 even if the factors are correlated.
 #
 # Where runs were made in blocks (one run of each configuration before the next of any), the block is a factor with a
 # level for each: a machine that is slow for a while makes one block slow, which a trend over blocks would miss. It
-# takes
-# the place of the order in time, whose trend within it is tested beside it.
+# takes the place of the order in time, whose trend within it is tested beside it.
 #
 # References:
 #     Lindeman, R. H., Merenda, P. F. and Gold, R. Z. (1980). Introduction to Bivariate and Multivariate Analysis.
@@ -586,7 +583,7 @@ def run_factors(
     Args:
         runs: the runs, with the columns of `configuration`.
         measured: columns of :data:`citus_analysis.bottleneck.measurements.COLUMNS`.
-        sessions: result of :func:`citus_analysis.bottleneck.client_sessions`.
+        sessions: result of :func:`citus_analysis.bottleneck.select_client_sessions`.
         autovacuum: records of kind `autovacuum`, rows of `log_events`.
         settings: the table `settings`.
         configuration: columns that identify a configuration.

@@ -1,6 +1,7 @@
 """Tables that callers pass: polars, pandas or Arrow frames, and objects that provide tables by name.
 
-Functions accept any of them, compute with polars, and return frames of the caller's kind: :func:`in_callers_kind`.
+Functions accept any of them, compute with polars, and return frames of the caller's kind:
+:func:`return_callers_frame_kind`.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:
 
     Example:
         >>> import pandas as pd
-        >>> @in_callers_kind
+        >>> @return_callers_frame_kind
         ... def doubled(frame: Frame) -> pl.DataFrame:
         ...     return convert_to_polars(frame) * 2
         >>> type(doubled(pd.DataFrame({"x": [1.5]}))).__module__.partition(".")[0]

@@ -93,10 +93,8 @@ def _close(pieces: Iterator[Piece]) -> None:
 # Other processes of this machine, as an executor.
 #
 # Parsers of small files and notebooks spend their time in the interpreter, which runs one thread at a time. The
-# processes
-# are loky's: unlike those of :mod:`concurrent.futures`, they do not import the main module of a program again, so
-# that a
-# script that calls `ingest` needs no guard.
+# processes are loky's: unlike those of :mod:`concurrent.futures`, they do not import the main module of a program
+# again, so that a script that calls `ingest` needs no guard.
 #
 # A process ends with the one that started it, however that ends: the kernel kills it, so that it never writes to a
 # dataset which another ingest has locked meanwhile.

@@ -1,7 +1,7 @@
 """The column `doubtful`: names of the columns of a row whose values cannot be, and how readers leave them out.
 
-A row is kept as its tool printed it. Whatever averages, adds up or ranks samples uses :func:`without_doubtful`, which
-makes the values that are named null.
+A row is kept as its tool printed it. Whatever averages, adds up or ranks samples uses
+:func:`null_out_of_range_values`, which makes the values that are named null.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 #
 # Samplers print differences of counters, and a counter that went back becomes a number that no machine reaches (10^19
 # requests/s, -70 MB/s), or zero in every column. A value outside its bounds, or in a relation that does not hold, is
-# kept
-# as printed, and the column `doubtful` of its row names it
-# (:mod:`citus_analysis.core.possible_values`).
+# kept as printed, and the column `doubtful` of its row names it (:mod:`citus_analysis.core.possible_values`).
 #
 # The bounds are wide: they exclude what cannot be, not what is rare.
 
@@ -227,7 +225,7 @@ def list_out_of_range_names(
         >>> import pyarrow as pa
         >>> from citus_analysis.core.possible_values import get_unit_bounds as bounds_of_unit
         >>> rows = pa.record_batch({"reads_per_s": [2.0, 9.2e18], "utilization_percent": [100.4, 214748364.7]})
-        >>> list_out_of_range_names(rows, {name: bounds_of_unit(name) for name in rows.schema.names}).to_pylist()
+        >>> list_out_of_range_names(rows, {name: get_unit_bounds(name) for name in rows.schema.names}).to_pylist()
         [None, 'reads_per_s, utilization_percent']
     """
     import numpy as np

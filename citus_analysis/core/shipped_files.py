@@ -3,7 +3,7 @@
 In a checkout they are at the top level, in an installed wheel inside the package.
 
 Example:
-    >>> shipped("published").name
+    >>> find_shipped_folder("published").name
     'published'
 """
 

@@ -16,10 +16,8 @@ Integers: TypeAlias = NDArray[np.int64]
 # Only this module names `Any`.
 #
 # Documents of a known form have types of their own (:class:`citus_analysis.runner.journal.EntryDetail`, the notebooks
-# of :mod:`citus_analysis.report.notebooks`, pydantic's models of files that users write, lines of the
-# manifest by :mod:`citus_analysis.dataset.manifest`); others are :data:`Json` or `object` until they
-# are
-# checked.
+# of :mod:`citus_analysis.report.notebooks`, pydantic's models of files that users write, lines of the manifest by
+# :mod:`citus_analysis.dataset.manifest`); others are :data:`Json` or `object` until they are checked.
 
 #: A value that was read from JSON.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"

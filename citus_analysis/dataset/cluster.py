@@ -25,8 +25,7 @@ from citus_analysis.errors import DatasetError, InputError, UsageError
 # Processes of Dask on this machine.
 #
 # The processes are forked by a server of :mod:`multiprocessing` that imports Dask once. It imports neither polars nor
-# Arrow: both start threads, and a process with threads must not be forked. The server ends with this process; a
-# further
+# Arrow: both start threads, and a process with threads must not be forked. The server ends with this process; a further
 # ingest finds it ready.
 
 _GUARD: Final = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"

@@ -343,8 +343,7 @@ def split_derivation(derivation: Derivation, tables: ResourceTables) -> list[Der
 # Large logs read in stretches by the workers of a cluster.
 #
 # The places of the cuts are found where the file is recognised. Each stretch is a task with parts of its own, and a
-# source is committed when all of its stretches are read. Where a stretch cannot be read apart from the others
-# (details
+# source is committed when all of its stretches are read. Where a stretch cannot be read apart from the others (details
 # whose record is far before it, a file that cannot be read to its end) the source is read once more in one piece.
 
 #: Lengths of a stretch: reading one takes a part of a second at least, so that handing it out is a small part of that.

@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 #
 # The manifest alone keeps two writers from damaging a dataset, but the second would learn of the first only after its
 # first work. With the lease it learns it at once. A holder that was killed leaves the object, which then does not
-# change
-# any more: after a wait another process takes it over. Clocks are not compared.
+# change any more: after a wait another process takes it over. Clocks are not compared.
 
 _NAME: Final = "_lease.json"
 #: Seconds between two writes by the holder, and until an object that does not change is taken over.
@@ -140,14 +139,11 @@ def _read_lease_holder(place: ObjectPlace) -> str | None:
 
 # The manifest of a dataset on an object store: one object per commit, never changed once it is written.
 #
-# The objects are `_manifest/0000000001.json`, `_manifest/0000000002.json`, ... Each is written by a conditional
-# request
-# that fails if the object exists: of two processes that commit at the same time, one is refused, and no commit is
-# lost. A
-# commit has the form of a line in the manifest of a folder, with its hash.
+# The objects are `_manifest/0000000001.json`, `_manifest/0000000002.json`, ... Each is written by a conditional request
+# that fails if the object exists: of two processes that commit at the same time, one is refused, and no commit is lost.
+# A commit has the form of a line in the manifest of a folder, with its hash.
 #
-# A commit with all entries shortens a long manifest; the commits before it are then removed. A reader lists the
-# objects
+# A commit with all entries shortens a long manifest; the commits before it are then removed. A reader lists the objects
 # again if one of them has been removed meanwhile.
 
 _FOLDER: Final = "_manifest"
@@ -392,13 +388,11 @@ def find_missing_or_cut_parts(place: ObjectPlace, parts: Iterable[ParquetPart]) 
 
 # Read tables of a dataset on an object store: only the columns and row groups that a query needs are fetched.
 #
-# Arrow reads the files, for both polars and DuckDB: both hand it the columns and conditions of a query, and it
-# fetches
+# Arrow reads the files, for both polars and DuckDB: both hand it the columns and conditions of a query, and it fetches
 # the byte ranges that these need. DuckDB's own reader over fsspec would do the same without verifying the bytes.
 #
 # A small file is fetched whole and compared with the manifest. Of a larger one the footer is compared with the
-# manifest,
-# and each page with the checksum that Parquet keeps of it; only the few bytes of pages' headers have none.
+# manifest, and each page with the checksum that Parquet keeps of it; only the few bytes of pages' headers have none.
 
 #: Bytes at the end of a file that are fetched first: most footers, and small files whole.
 _TAIL_BYTES: Final = 2**16

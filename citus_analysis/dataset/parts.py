@@ -38,24 +38,19 @@ if TYPE_CHECKING:
 # Storage of rows in Parquet: types, encodings, compression.
 #
 # Categories are stored as text, because their codes depend on the order in which a process met them; readers cast the
-# text to the dtype of the schema. Encodings are chosen by dtype, because each costs the writer time: offsets, times
-# and
-# counts increase or repeat, so their differences are packed; the leading bytes of measured values repeat, so values
-# are
+# text to the dtype of the schema. Encodings are chosen by dtype, because each costs the writer time: offsets, times and
+# counts increase or repeat, so their differences are packed; the leading bytes of measured values repeat, so values are
 # split into bytes; texts and fingerprints repeat, so they get a dictionary; span identifiers get none of these.
-# Statistics are written for columns that are filtered by range, which excludes categories and hashes, but not in
-# small
+# Statistics are written for columns that are filtered by range, which excludes categories and hashes, but not in small
 # files, where they would take longer to write than they save readers.
 #
 # Each file holds the Arrow schema of its table, whose metadata state the unit, meaning and source of each column
-# (``pyarrow.parquet.read_schema(file).field("duration_us").metadata``). Files of older versions have none and are
-# read
+# (``pyarrow.parquet.read_schema(file).field("duration_us").metadata``). Files of older versions have none and are read
 # the same: the types of the schema are those that readers derive from such files.
 #
 # Rows of a source that no longer exists are kept, with the columns that the table had when they were written. Columns
 # that were added later are null in these rows until the source is read again. Times that were written in milliseconds
-# are
-# read as microseconds, like all others.
+# are read as microseconds, like all others.
 
 #: Folder in which parts are kept until no reader needs them; their names match no pattern for Parquet files.
 FILES: Final = "_files"
@@ -232,8 +227,7 @@ def _list_stored_columns(table: Table) -> list[Column]:
 # Verify that the files of a dataset are unchanged since they were written.
 #
 # The manifest records the length of each part, a hash of its footer and a hash of all its bytes. Opening a dataset
-# compares lengths and footers, which costs some 15 µs per file. The first read of a table compares all of its bytes,
-# at
+# compares lengths and footers, which costs some 15 µs per file. The first read of a table compares all of its bytes, at
 # 4 GB/s, which is a small part of the time to decode them. Thus no row is ever read from bytes that changed; zstd and
 # Parquet alone yield wrong values for one damage in ten. Pages also carry Parquet's own checksums, for other tools.
 

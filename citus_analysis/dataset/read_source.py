@@ -1,7 +1,7 @@
 """Read one source from its bytes to staged parts, in a worker thread.
 
 A large file is read by threads, which spend their time in polars, numpy and decompressors without the interpreter's
-lock; frames need not be copied between processes. Many small files are read by processes as well (`pool.py`), each a
+lock; frames need not be copied between processes. Many small files are read by processes as well (`workers.py`), each a
 whole file, because parsers of little data spend their time in the interpreter.
 """
 

@@ -20,8 +20,7 @@ from citus_analysis.texts.words import make_printable
 
 # What the output of a load generator says about itself in its first and last lines: threads, size, times.
 #
-# Only numbers that were set are taken from the contents, such as options on a printed command line; the names of
-# files
+# Only numbers that were set are taken from the contents, such as options on a printed command line; the names of files
 # are compared with them.
 
 #: Fact -> patterns of the lines that state it, in outputs of load generators.

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 # Recognise SQL that only reads, with DuckDB's own parser.
 #
-# The type of a statement is not sufficient: `EXPLAIN ANALYZE` executes its statement, a common table expression may
-# be a
-# COPY, PIVOT wraps any statement, and some table functions write (`enable_logging`). Therefore EXPLAIN is unwrapped,
-# the
-# parse tree of a SELECT may contain queries only, and only table functions that read just their arguments are
+# The type of a statement is not sufficient: `EXPLAIN ANALYZE` executes its statement, a common table expression may be
+# a COPY, PIVOT wraps any statement, and some table functions write (`enable_logging`). Therefore EXPLAIN is unwrapped,
+# the parse tree of a SELECT may contain queries only, and only table functions that read just their arguments are
 # allowed.
 
 #: DuckDB treats SHOW, DESCRIBE, SUMMARIZE, VALUES and FROM as SELECT. A statement with a PIVOT without a list of values

@@ -33,17 +33,13 @@ from citus_analysis.schema import TABLES
 
 # The files of a dataset: publication, retention and removal.
 #
-# A part has two names for the same bytes (hard links). This library reads the name under `_files/`, which is kept
-# until
+# A part has two names for the same bytes (hard links). This library reads the name under `_files/`, which is kept until
 # no reader can need it, so that an open dataset does not change. Other tools read the name in the table's own folder,
-# which exists from just before the part is committed until just before its replacement is committed; a pattern such
-# as
+# which exists from just before the part is committed until just before its replacement is committed; a pattern such as
 # `runs/*/*.parquet` therefore yields a row twice only for a moment.
 #
-# The state of a file without a line in the manifest follows from its names: a file with both names was never
-# committed
-# and is removed at once; a file with only its name under `_files/` was superseded when it last changed, and is
-# removed
+# The state of a file without a line in the manifest follows from its names: a file with both names was never committed
+# and is removed at once; a file with only its name under `_files/` was superseded when it last changed, and is removed
 # after the grace time.
 
 #: How long superseded files stay for readers that opened the dataset before, in seconds: a day.

@@ -33,11 +33,9 @@ from citus_analysis.texts.words import pluralize
 
 # Take a path apart into words and numbers, and find the words that say what the numbers are.
 #
-# A number is a fact if a word of the field stands beside it: directly (`w4`, `16threads`, `run2`), or apart
-# (`nodes=4`,
+# A number is a fact if a word of the field stands beside it: directly (`w4`, `16threads`, `run2`), or apart (`nodes=4`,
 # `results_8_workers`, `threads/16`). Which word belongs to which number is decided for a folder's or file's name at
-# once:
-# in `3w_16c` words follow their numbers, in `w_3_c_16` they precede them.
+# once: in `3w_16c` words follow their numbers, in `w_3_c_16` they precede them.
 
 #: Word beside a number -> what the number may be; of several, the contents of the files decide.
 MEANINGS: Final = {
@@ -263,16 +261,13 @@ def _is_label_for(tokens: Sequence[Token], word: int, number: int) -> bool:
 # Logs, samples and profiles beside the outputs of load generators: of which iteration and of which node they are.
 #
 # Whoever keeps results in folders of their own keeps what servers and hosts wrote beside them. The outputs in the
-# nearest
-# folder that has any, and of these the ones whose names share its words and numbers, are those that such a file
-# belongs
-# to. If all of them are of one iteration, and other iterations have such a file of their own, so is the file: a
-# single
-# log, beside the first repeat, may be that of all repeats. Otherwise times decide which rows belong to which run.
+# nearest folder that has any, and of these the ones whose names share its words and numbers, are those that such a file
+# belongs to. If all of them are of one iteration, and other iterations have such a file of their own, so is the file: a
+# single log, beside the first repeat, may be that of all repeats. Otherwise times decide which rows belong to which
+# run.
 #
 # A node is only believed where the field's own words name it, such as `coordinator` or `worker-2`, and no output is
-# named
-# so: `w2` may as well be the number of workers.
+# named so: `w2` may as well be the number of workers.
 
 _COORDINATORS: Final = ("coordinator", "coord")
 _WORKERS: Final = ("worker", "wk", "w", "node")

@@ -371,8 +371,7 @@ def _make_download_path(url: str) -> Iterator[tuple[ObjectPlace, str, Path]]:
 
 # Archives among the files of a walk: unpacked to a temporary folder, their members take their place.
 #
-# A member has the identity that it would have if the archive were a folder of the same name without its endings,
-# beside
+# A member has the identity that it would have if the archive were a folder of the same name without its endings, beside
 # the same descriptions (`config.yml`, `runs.csv`, `identity.yml`).
 
 _ENDING: Final = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|zip)$", re.IGNORECASE)

@@ -102,7 +102,7 @@ def build_heat_map(statements: Frame) -> HeatMap:
     """Counts of statements by the time since their run began and by T.
 
     Args:
-        statements: result of :func:`citus_analysis.explorer.with_elapsed`, or some of its rows.
+        statements: result of :func:`citus_analysis.explorer.add_elapsed_time`, or some of its rows.
 
     Example:
         >>> import polars as pl

@@ -13,7 +13,7 @@ from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_
 from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.units import US_PER_S
 
-#: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
+#: Filter -> column of table `statements`, with `run` as :func:`add_elapsed_time` adds it.
 FILTERS: Final = {"run": "run", "node": "node", "kind": "statement_kind", "executed": "executed", "shard": "shard_id"}
 #: Filters whose values are texts.
 _TEXTS: Final = ("run", "node", "kind", "executed", "child")

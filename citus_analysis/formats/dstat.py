@@ -94,7 +94,7 @@ def find_column_places(groups: Sequence[str], names: Sequence[str]) -> dict[int,
 
     Example:
         >>> find_column_places(["dsk/vda", ""], ["dsk/vda:read", "dsk/vda:writ"])[1]
-        Place(table='device_samples', item='vda', column='write_kb_s', factor=0.0009765625)
+        ColumnPlace(table='device_samples', item='vda', column='write_kb_s', factor=0.0009765625)
     """
     group, found = "", {}
     for index, name in enumerate(names):

@@ -52,8 +52,7 @@ from citus_analysis.units import US_PER_MS
 # A plan as it is read: a tree of nodes, tasks, subplans and jobs, from any of EXPLAIN's formats.
 #
 # Facts have the names of the columns of `plan_nodes`. Counters that one of EXPLAIN's formats omits and another prints
-# as
-# 0 are made equal here.
+# as 0 are made equal here.
 
 Fact = int | float | str
 
@@ -773,8 +772,7 @@ def _add_received(facts: dict[str, Fact], size: object) -> None:
 
 # Plans of `EXPLAIN (FORMAT XML)`, by way of the document that JSON would be.
 #
-# The names of elements are those of JSON with `-` for blanks and slashes; an element of a list is named after its
-# kind
+# The names of elements are those of JSON with `-` for blanks and slashes; an element of a list is named after its kind
 # (`explain.c`, `ExplainOpenGroup`, `ExplainXMLTag`).
 
 XML_BEGINS: Final = "<explain"

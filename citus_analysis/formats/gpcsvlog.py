@@ -1,7 +1,7 @@
-"""Server logs of Greenplum and Apache Cloudberry in CSV, to the tables of :mod:`.pglog`.
+"""Server logs of Greenplum and Apache Cloudberry in CSV, to the tables of `pglog.py`.
 
 A row has 30 columns. Its process is `p12117`, the severity its 17th column; the columns from the error code to the
-position in the statement are those of PostgreSQL's csvlog and are read as these (:mod:`.pgcsvlog`). For example::
+position in the statement are those of PostgreSQL's csvlog and are read as these (`pgcsvlog.py`). For example::
 
     2026-01-30 06:05:00.100000 UTC,"gpadmin","shop",p12200,th1515398256,"10.0.0.9","41234",2026-01-30 06:00:00 UTC,11,
     con5,cmd1,seg-1,,dx17,x11,sx1,"LOG","00000","duration: 5.500 ms  statement: SELECT 1",,,,,,"",0,,"postgres.c",1590,

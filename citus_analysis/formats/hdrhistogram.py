@@ -46,8 +46,7 @@ from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 # Encodings of HdrHistogram: V0 (HdrHistogram 1), V1 (2.0, 2.1.4) and V2, each compressed or not, in base64.
 #
-# All begin with a cookie, which names the encoding and, in bits 4 to 7, the width of a count. A compressed encoding
-# has
+# All begin with a cookie, which names the encoding and, in bits 4 to 7, the width of a count. A compressed encoding has
 # the length of a zlib stream and the stream, which contains an uncompressed encoding. V0 and V1 have a count for each
 # bucket; V2 has numbers in ZigZag LEB128, where a negative number is a run of empty buckets.
 

@@ -2,7 +2,7 @@
 
 Tables: `cpu_samples`, `device_samples`. Each object of `statistics` is one sample; objects are decoded one by
 one as the file is read, so a file that ends inside a report yields all reports before it, and the
-rest is rejected. Names, units and options are those of the text output (:mod:`.iostat`).
+rest is rejected. Names, units and options are those of the text output (`iostat.py`).
 
 `since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line after `"statistics": [` under `-y`, and
 only then. A file that was reformatted by another tool lacks that sign; its first report counts as since

@@ -1,6 +1,6 @@
 """`mpstat -o JSON` (sysstat 11.5 and later), complete or cut while it was being written.
 
-Tables and columns are those of the text (:mod:`.mpstat`). Each object of `statistics` is one sample. A sample has only
+Tables and columns are those of the text (`mpstat.py`). Each object of `statistics` is one sample. A sample has only
 a time of day; the date is in the beginning of the output, and a time hours before the previous one is on the next day.
 JSON does not show whether mpstat had an interval: if a file has only one report, it counts as an average since boot
 unless the option `first_report` is `interval`.

@@ -5,7 +5,7 @@ that no table has are skipped), `-n`, event groups, `-t` separators, call graphs
 callers or callees first.
 
 Under `--children` (perf's default) each sample also appears in the trees of all its callers; only the stacks of an
-entry's own samples are taken from its tree (:mod:`._graph`), so that no sample counts twice. Graphs that print counts
+entry's own samples are taken from its tree, so that no sample counts twice. Graphs that print counts
 or periods instead of shares, and `-g flat` (whose paths overlap), are rejected.
 
 `event_count` of a stack is its share of the report's `Event count (approx.)`, for clock events in nanoseconds. It is
@@ -164,16 +164,13 @@ def _make_separated_cell_exprs(titles: str) -> dict[str, pl.Expr]:
 #   their parent.
 #
 # perf hides branches below a limit (0.5 % by default), and a path may end where others continue. The share that a
-# node's
-# branches do not cover therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
-# shares of an entry's stacks add up to its own.
+# node's branches do not cover therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that
+# the shares of an entry's stacks add up to its own.
 #
 # Under `--children` an entry's tree also contains the samples of the functions that it called, from itself downwards;
-# its
-# own samples are there from the root of their stacks. If callers are first, the entry's own samples are the paths
-# that
-# end with its symbol; if callees are first, the two can be distinguished only if the entry called nothing. Ambiguous
-# shares become a stack with :data:`REST`, so that every sample counts once.
+# its own samples are there from the root of their stacks. If callers are first, the entry's own samples are the paths
+# that end with its symbol; if callees are first, the two can be distinguished only if the entry called nothing.
+# Ambiguous shares become a stack with :data:`REST`, so that every sample counts once.
 
 #: Placeholder for the frames of a stack that perf did not print.
 REST: Final = "[...]"

@@ -1,6 +1,6 @@
 """`perf stat -j`: counters as one JSON object a line, whole runs, `-I` intervals and counts by CPU, core or thread.
 
-The table and the meaning of its columns are those of the text (:mod:`.perf_stat`). An object without an event is a
+The table and the meaning of its columns are those of the text (`perf_stat.py`). An object without an event is a
 further metric of the event above. Numbers are printed with the decimal sign of the locale; without quotation marks, a
 comma makes the line no JSON, and it is rejected.
 """

@@ -1,4 +1,4 @@
-"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18), to the tables of :mod:`.pglog`.
+"""PostgreSQL server logs in CSV (`log_destination = csvlog`, PostgreSQL 12 to 18), to the tables of `pglog.py`.
 
 A record is one CSV row, which may span lines. Its detail, hint, context and query columns become separate rows, as in
 the stderr log; they have the record's offset and are linked to it. Incomplete rows are rejected: a row has 23 columns

@@ -1,4 +1,4 @@
-"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18), to the tables of :mod:`.pglog`.
+"""PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18), to the tables of `pglog.py`.
 
 One object per line. Its detail, hint, context and statement become separate rows, as in the stderr log; they have
 the record's offset and are linked to it. CloudNativePG wraps the columns of each csvlog row in an object with

@@ -1,8 +1,8 @@
 """`pidstat -o JSON` (sysstat 12.7 and later), complete or cut while it was being written.
 
-Table and columns are those of the text (:mod:`.pidstat`): the reports of a process are rows of their own with the same
+Table and columns are those of the text (`pidstat.py`): the reports of a process are rows of their own with the same
 `sample`, a thread's row has no process, and reports of children, stacks, priorities and kernel tables have no columns.
-Times follow the rules of :mod:`.mpstat_json`.
+Times follow the rules of `mpstat_json.py`.
 """
 
 from __future__ import annotations

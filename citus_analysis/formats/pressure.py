@@ -25,7 +25,7 @@ abbreviation of several meanings (`IST`), which is refused without it. Without t
 file. Otherwise they are taken to be in the order of `cat /proc/pressure/*`: `some` lines begin cpu, io and memory in
 turn, and the second `full` in a row is irq, which has no `some`.
 
-The runner's own sampler is :mod:`.host_counters`.
+The runner's own sampler is `host_counters.py`.
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ def _make_date_expr(frame: pl.DataFrame, local: LocalTime, own: str) -> pl.Expr:
 # Lines of the kernel's files with pressure stall information, and the growth of their totals.
 #
 # The kernel writes `some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869`: its own means, and the microseconds
-# since
-# boot in which tasks were stalled.
+# since boot in which tasks were stalled.
 
 #: Lines as the kernel writes them, without groups: searching for such a pattern is several times as fast.
 PRESSURE_VALUES: Final = (

@@ -342,13 +342,10 @@ def is_measure(column: Named) -> bool:
 
 # The part of each column in a table of results, decided by its header and its values; undecidable tables are refused.
 #
-# A number of unknown meaning is part of the set-up or a measured value. It is measured where repetitions differ in
-# it, or
-# where its values are those of no choice, such as 10321 or 71.8. It is part of the set-up where repetitions agree in
-# it,
-# or where its values are combined with all others as a design combines them. If neither is certain, the table is
-# refused:
-# pooling runs of different set-ups would be wrong in silence.
+# A number of unknown meaning is part of the set-up or a measured value. It is measured where repetitions differ in it,
+# or where its values are those of no choice, such as 10321 or 71.8. It is part of the set-up where repetitions agree in
+# it, or where its values are combined with all others as a design combines them. If neither is certain, the table is
+# refused: pooling runs of different set-ups would be wrong in silence.
 
 #: Values of one run: runs that differ in them are not of different set-ups.
 _OF_ONE_RUN: Final = frozenset(["iteration", "runtime_ms", "operations_done", "failed_operations", "status"])

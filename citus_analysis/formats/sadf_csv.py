@@ -1,6 +1,6 @@
 """`sadf -d`: samples of sar as lines of `host;interval;time;values`, with a header for each kind of report.
 
-Tables, columns and units are those of the text (:mod:`.sar`). Times are UTC, local (`-t`, `-T`: option `timezone`) or
+Tables, columns and units are those of the text (`sar.py`). Times are UTC, local (`-t`, `-T`: option `timezone`) or
 seconds since 1970 (`-U`), as the file states. `sample` counts the distinct times of the file.
 
 `sadf -dh` puts all reports of a moment into one line without the number of items, so its lines are rejected.

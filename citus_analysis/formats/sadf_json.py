@@ -1,6 +1,6 @@
 """`sadf -j`: samples of sar as JSON, complete or cut while it was being written.
 
-Tables, columns and units are those of the text (:mod:`.sar`). Each object of `statistics` is one sample. Its time is
+Tables, columns and units are those of the text (`sar.py`). Each object of `statistics` is one sample. Its time is
 UTC if marked so (`"utc": 1`), otherwise local (`sadf -t`, `-T`: option `timezone`). Comments and restarts, which follow
 the samples, are noise.
 """

@@ -7,7 +7,7 @@ Tables: `cpu_samples` (`-u`, also `ALL`), `core_samples` (`-P`), `device_samples
 not samples.
 
 Times are in the zone of the machine that printed them (option `timezone`); the date is the banner's, and a new day
-begins when the clock passes midnight (:mod:`._clock`). After `LINUX RESTART` a new part begins. 12-hour and 24-hour
+begins when the clock passes midnight. After `LINUX RESTART` a new part begins. 12-hour and 24-hour
 clocks, decimal commas and the dates of locales that print numbers are read; the order of day and month follows
 :mod:`citus_analysis.formats.parsing.times`.
 """

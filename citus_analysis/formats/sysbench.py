@@ -66,10 +66,8 @@ from citus_analysis.units import US_PER_MS
 # Output of sysbench with a script that sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
 #
 # Each report is an object of JSON over several lines, or a line of ten numbers: time, threads, transactions a second,
-# ...
-# The report of the whole run (`report_cumulative`) has the same form, with 0 threads. Neither form names the
-# percentile
-# of its latency.
+# ... The report of the whole run (`report_cumulative`) has the same form, with 0 threads. Neither form names the
+# percentile of its latency.
 
 #: Lines of JSON without a value.
 FRAME: Final = r'^[\[\]]$|^  (?:\{|\},?)$|^    (?:"qps": \{|\},)$'

@@ -651,9 +651,8 @@ def _parse_mean_rows(timed: pl.DataFrame) -> pl.DataFrame:
 # The summary of the JSON exporters: an object per value.
 #
 # `JSONMeasurementsExporter` writes objects without a separator, and `JSONArrayMeasurementsExporter` an array of
-# objects.
-# Both print each field on a separate line; tools that rewrite JSON put an object on one line. Either way a value is
-# recognised by its three fields, so the punctuation between objects does not matter.
+# objects. Both print each field on a separate line; tools that rewrite JSON put an object on one line. Either way a
+# value is recognised by its three fields, so the punctuation between objects does not matter.
 
 _OBJECT: Final = r'\{[^{}]*"metric"[^{}]*\}'
 _FIELDS: Final = {

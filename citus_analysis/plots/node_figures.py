@@ -183,8 +183,8 @@ def plot_connections(connections: Frame, *, of: str = "client", title: str = "")
     """Open connections per node over time.
 
     Args:
-        connections: columns `node`, `elapsed_s` and `of`, as :func:`citus_analysis.bottleneck.connections_over_time`
-            gives them for one run.
+        connections: columns `node`, `elapsed_s` and `of`, as
+            :func:`citus_analysis.bottleneck.count_connections_over_time` gives them for one run.
         of: `client` (connections of clients) or `internal` (connections opened by other nodes).
         title: title of the figure.
     """

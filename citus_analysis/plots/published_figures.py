@@ -40,7 +40,7 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     """Published throughputs, one row each, labelled with workload and size; systems differ in colour and mark.
 
     Args:
-        rates: result of :func:`citus_analysis.published.measured_rates`.
+        rates: result of :func:`citus_analysis.published.select_measured_rates`.
         title: title of the figure.
     """
     frame = with_columns_of(rates, "rates", "system", "source", "table", "label", "value").reverse()
@@ -66,7 +66,7 @@ def plot_stated_intervals(summaries: Frame, *, x: str = "workers", title: str = 
     """Published means with the interval as stated and with Student's t interval, side by side.
 
     Args:
-        summaries: result of :func:`citus_analysis.published.published_summaries`.
+        summaries: result of :func:`citus_analysis.published.summarise_published_rows`.
         x: the column of sizes.
         title: title of the figure.
     """
@@ -100,7 +100,7 @@ def plot_fits(
     reject (:meth:`citus_analysis.scaling.ScalingFit.band`). A rejected model has no band.
 
     Args:
-        summaries: result of :func:`citus_analysis.published.published_summaries`.
+        summaries: result of :func:`citus_analysis.published.summarise_published_rows`.
         fit: fits over the same sizes.
         x: the column of sizes.
         metric: name of the quantity; its suffix gives the unit.

@@ -255,7 +255,7 @@ def plot_percentile_profile(profile: Frame, *, title: str = "") -> go.Figure:
     """The composition of T at each percentile.
 
     Args:
-        profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
+        profile: result of :func:`citus_analysis.spans.compute_percentile_profile` for one group.
         title: title of the figure.
     """
     frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")

@@ -32,15 +32,12 @@ if TYPE_CHECKING:
 
 # PostgreSQL definitions of the tables of a dataset.
 #
-# The rows of a derived table (`runs`, `spans`, ...) are stored in a table whose name begins with an underscore; a
-# view
+# The rows of a derived table (`runs`, `spans`, ...) are stored in a table whose name begins with an underscore; a view
 # has the name of the derived table, so that its readers do not depend on the storage of the rows. Other tables have
-# their
-# own names. Table `_published` contains the state of each source or derivation in each table.
+# their own names. Table `_published` contains the state of each source or derivation in each table.
 #
 # Hash values are unsigned 64-bit integers, which PostgreSQL does not have: they are `numeric(20)`. Categories are
-# `text`,
-# because new words may be added.
+# `text`, because new words may be added.
 
 #: Tables that are computed for a whole resource.
 DERIVED: Final = frozenset(name for derivation in DERIVATIONS for name in derivation.outputs)
@@ -191,8 +188,7 @@ def _write_comment_statements(kind: str, where: str, table: Table) -> Iterable[s
 # A connection to the database that tables are published in.
 #
 # libpq finds the password: in `PGPASSWORD`, a password file or a service file. A password in the URL is refused,
-# because
-# other users of the machine see the command line.
+# because other users of the machine see the command line.
 
 _SCHEMES: Final = ("postgresql", "postgres")
 _WAY_OUT: Final = "leave it out and set PGPASSWORD, or use a password file (~/.pgpass) or ?service=NAME"

@@ -80,7 +80,7 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
             the audit says which gaps between systems their own repeats decide; None audits the published tables that
             ship with the library.
         runs: single runs behind the tables (a CSV file or a frame such as the table `runs`): each row is reconciled
-            with the runs of its settings (:mod:`citus_analysis.published.reconciling`).
+            with the runs of its settings (:mod:`citus_analysis.published.reconciliation`).
 
     Raises:
         PublishedDataError: a file is malformed, or no column of `runs` has measured values; no document of a

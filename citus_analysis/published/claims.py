@@ -56,12 +56,9 @@ from citus_analysis.texts.words import pluralize
 #     mean latency_ms, row "INSERT, 2 workers", at most 30
 #
 # The first part is a quantity (`ratio` or `difference` of two means, or `mean`) and a metric. `COLUMN A over B` names
-# the
-# two sides, `COLUMN VALUE` what both have; a value with a comma or the word `over` is in double quotes. The last part
-# is
-# the bound: `at least X`, `at most X`, `between X and Y`, `about X within P %`, or `higher` and `lower`, which are
-# above
-# and below a ratio of 1 or a difference of 0.
+# the two sides, `COLUMN VALUE` what both have; a value with a comma or the word `over` is in double quotes. The last
+# part is the bound: `at least X`, `at most X`, `between X and Y`, `about X within P %`, or `higher` and `lower`, which
+# are above and below a ratio of 1 or a difference of 0.
 
 QUANTITIES: Final = ("ratio", "difference", "mean")
 _PART: Final = re.compile(r'(?:"[^"]*"|[^",])+')

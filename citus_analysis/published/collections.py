@@ -277,14 +277,10 @@ def _check_warm_executions(one: PublishedResult, times: Floats) -> Iterator[Find
 # Which gaps between the systems of a collection are decided by the repeats that its files contain.
 #
 # A repeat is another result of the same system under the same conditions: another file, or another run of the
-# experiment.
-# The two warm executions of a query in a result of ClickBench are none. They come from one session, seconds apart,
-# and
-# their agreement says nothing of another session: of 2,775 pairs of results of one system on one machine, at most 14
-# days
-# apart (ClickBench at commit faa7e58, without ClickHouse Cloud), a test on the warm executions finds 34 % of the
-# systems
-# different from themselves, where 5 % are expected.
+# experiment. The two warm executions of a query in a result of ClickBench are none. They come from one session, seconds
+# apart, and their agreement says nothing of another session: of 2,775 pairs of results of one system on one machine, at
+# most 14 days apart (ClickBench at commit faa7e58, without ClickHouse Cloud), a test on the warm executions finds 34 %
+# of the systems different from themselves, where 5 % are expected.
 
 #: Name of the check.
 GAPS: Final = "published_gap"

@@ -17,11 +17,9 @@ from citus_analysis.texts.words import join_words
 # Whether a list of whole numbers can have a printed mean and standard deviation, in exact arithmetic.
 #
 # The mean allows some sums; each sum and the deviation allow sums of squares, which are odd with the sum. GRIM (Brown
-# and
-# Heathers 2017, doi 10.1177/1948550616673876) asks for a sum, GRIMMER (Anaya 2016, doi
-# 10.7287/peerj.preprints.2400v1;
-# with the corrections of Allard 2018) for a sum of squares, and SPRITE (Heathers and others 2018, doi
-# 10.7287/peerj.preprints.26968v1) for a list. Here, the search for a list leaves none out.
+# and Heathers 2017, doi 10.1177/1948550616673876) asks for a sum, GRIMMER (Anaya 2016, doi
+# 10.7287/peerj.preprints.2400v1; with the corrections of Allard 2018) for a sum of squares, and SPRITE (Heathers and
+# others 2018, doi 10.7287/peerj.preprints.26968v1) for a list. Here, the search for a list leaves none out.
 
 #: Most sums that are tried for one mean, longest list that is searched, and the steps of a search.
 _MOST_SUMS: Final = 2_000
@@ -191,11 +189,9 @@ def _pair(total: int, first: int, last: int, low: int, high: int) -> list[int] |
 
 # Means of counted things: numbers whose single values are whole, by the words of their names and units.
 #
-# `mean errors`, `failed_operations (avg)` and `number of transactions, mean` are means of whole numbers. Names that
-# are
+# `mean errors`, `failed_operations (avg)` and `number of transactions, mean` are means of whole numbers. Names that are
 # used for rates as well (`mean transactions`) need a word that says it: `count`, `number`, `total`, or the unit
-# `count`.
-# Averages over time (`mean connections`) are not whole in a run and need it too.
+# `count`. Averages over time (`mean connections`) are not whole in a run and need it too.
 
 #: Things that are only ever counted.
 _EVENTS: Final = frozenset(

@@ -30,12 +30,11 @@ from citus_analysis.texts.words import choose_noun_form, join_words, pluralize
 # Hypotheses about the runs behind a row, weighed by the digits that they explain.
 #
 # Every printed number that a hypothesis reproduces is evidence: its range of values is that much narrower than the
-# values
-# that might have been printed. Evidence is counted in bits (log2 of how much narrower). A search over many hypotheses
-# finds agreement by chance, so that each costs the bits of its number: log2 of the subsets, the runs or the formulas
-# that were tried (the idea of minimum description length, Rissanen 1978). A hypothesis is claimed if it explains at
-# least
-# :data:`CLAIM_BITS` more than all runs with the usual formulas do: by chance less often than once in a thousand.
+# values that might have been printed. Evidence is counted in bits (log2 of how much narrower). A search over many
+# hypotheses finds agreement by chance, so that each costs the bits of its number: log2 of the subsets, the runs or the
+# formulas that were tried (the idea of minimum description length, Rissanen 1978). A hypothesis is claimed if it
+# explains at least :data:`CLAIM_BITS` more than all runs with the usual formulas do: by chance less often than once in
+# a thousand.
 
 Kind = Literal["all", "subset", "one_differs"]
 CLAIM_BITS: Final = 10.0

@@ -432,8 +432,8 @@ def unit_of(metric: Metric) -> Fraction:
     """The unit of a metric in base units, exactly.
 
     Example:
-        >>> from citus_analysis.texts.metric_names import parse_metric as metric_of
-        >>> unit_of(metric_of("latency_ms"))
+        >>> from citus_analysis.texts.metric_names import parse_metric
+        >>> unit_of(parse_metric("latency_ms"))
         Fraction(1, 1000)
     """
     return Fraction(repr(metric.factor))

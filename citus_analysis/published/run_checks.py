@@ -166,11 +166,9 @@ def possible_values(tables: RunTables) -> Iterator[WeightedFinding]:
 # Checks for numbers of YCSB with misleading names.
 #
 # - YCSB 0.2.0 to 0.3.1 with `measurementtype=hdrhistogram` print the 90th percentile under the name of the 95th (YCSB
-#   issues 437 and 440). All releases before 0.8.0 call themselves 0.1; of those with this measurement, only these
-# print
+#   issues 437 and 440). All releases before 0.8.0 call themselves 0.1; of those with this measurement, only these print
 #   the percentile in ms.
-# - `measurement.interval=intended` prints latencies from the scheduled start under the operations' plain names;
-# `both`
+# - `measurement.interval=intended` prints latencies from the scheduled start under the operations' plain names; `both`
 #   prints them in separate sections (`Intended-READ`), which count the same operations again.
 
 _LABEL: Final = "95thPercentileLatency"

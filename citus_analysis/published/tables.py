@@ -137,8 +137,7 @@ def _make_sheet_error(
 
 # Sheets of results in several shapes, as records of the table `published`.
 #
-# *Long*: one number per line, with the columns `metric` and `value`. *Wide*: one line per row of the original table,
-# a
+# *Long*: one number per line, with the columns `metric` and `value`. *Wide*: one line per row of the original table, a
 # header that names metrics. *Transposed*: one line per metric, named in the column `metric`, and one column per row.
 #
 # Nothing is left out: a cell that looks like a number but cannot be read becomes a record without a value.

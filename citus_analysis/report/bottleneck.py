@@ -219,7 +219,7 @@ def run_variance_sentences(study: BottleneckStudy) -> list[str]:
 
 
 def plot_curves_by_set_up(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
-    """A figure for each set-up of :func:`~citus_analysis.report.curve_table`, at most `most`."""
+    """A figure for each set-up of :func:`~citus_analysis.report.tabulate_curves`, at most `most`."""
     if curves.is_empty():
         return []
     parts = list(curves.group_by("set_up", maintain_order=True))[:most]
@@ -310,7 +310,7 @@ def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
     """The cost of an operation: one row per configuration and node, one column per demand, with its unit.
 
     Args:
-        demands: result of :func:`citus_analysis.scaling.resource_demands`.
+        demands: result of :func:`citus_analysis.scaling.compute_resource_demands`.
     """
     unit = pl.when(pl.col("unit") == _SWITCHES).then(pl.lit("")).otherwise(pl.format(" [{}]", "unit"))
     named = demands.with_columns(demand=pl.col("demand") + unit)

@@ -591,8 +591,7 @@ def _write_unknown_facts(study: ComparisonPanels) -> list[str]:
 # Comparisons that have no side with the base's set-up and size: within an experiment, and at an equal amount of CPU.
 #
 # A page compares set-ups with one base at one size. Two questions of a study have no answer there: an experiment that
-# varies one thing (a protocol, a setting) asks about its own set-ups, and one server has no number of workers in
-# common
+# varies one thing (a protocol, a setting) asks about its own set-ups, and one server has no number of workers in common
 # with a cluster, although both may use the same amount of CPU.
 
 #: What runs of systems with the same amount of CPU share: their load. Protocol, load generators and limit belong to

@@ -88,8 +88,7 @@ def _narrow(numbers: str) -> dict[str, Json]:
 # An executed notebook as sections of a page: headings, prose, figures, tables and notes in their order.
 #
 # A section begins with a heading of the second level. A markdown cell with the tag `how-to-read` folds. A section
-# without
-# a figure, table or note is left out; the page names it at its end.
+# without a figure, table or note is left out; the page names it at its end.
 
 #: Tag of a markdown cell that explains how to read the cells after it.
 HOW_TO_READ: Final = "how-to-read"
@@ -561,8 +560,7 @@ def link_from_above(folder: Path) -> None:
 
 # Frames as HTML tables a person can read: units in the header, sensible digits, intervals beside their estimates.
 #
-# great-tables is not used: it writes 15 kB for a table of 20 rows, because each of its tables has its own style
-# sheet,
+# great-tables is not used: it writes 15 kB for a table of 20 rows, because each of its tables has its own style sheet,
 # against 3 kB here, where the page has one for all; its import takes 0.7 s.
 
 #: Columns with texts longer than this many characters get a minimal width, so that several words fit on a line.

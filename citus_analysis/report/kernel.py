@@ -2,7 +2,7 @@
 
 A fresh virtual environment has no registered kernel, and a user's own `python3` kernel may belong to another
 interpreter. So notebooks are executed in another process of `sys.executable`, by an engine of papermill that needs no
-kernel (`in_process.py`), with an IPython folder of its own: the user's configuration is neither read nor written.
+kernel, with an IPython folder of its own: the user's configuration is neither read nor written.
 """
 
 from __future__ import annotations

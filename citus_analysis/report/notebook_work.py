@@ -35,11 +35,9 @@ from citus_analysis.report.notebooks import Notebook, Scalar, join_source_text, 
 # Imports of papermill without optional libraries that reports do not use.
 #
 # papermill imports clients of object stores, a cluster's file system and GitHub as soon as they are installed, and
-# `nbformat` checks notebooks with `jsonschema`, which compiles the grammar of international addresses (RFC 3987)
-# where
+# `nbformat` checks notebooks with `jsonschema`, which compiles the grammar of international addresses (RFC 3987) where
 # the package `rfc3987_syntax` is installed: together seconds of CPU that notebooks in a folder do not need. Each of
-# them
-# is optional for the library that imports it.
+# them is optional for the library that imports it.
 
 _OPTIONAL: Final = ("rfc3987_syntax", "boto3", "azure", "gcsfs", "pyarrow.fs", "github")
 
@@ -67,8 +65,7 @@ def block_optional_imports() -> Iterator[None]:
 # An engine of papermill that executes the cells of a notebook in papermill's own process.
 #
 # A Jupyter kernel would be a second interpreter that imports the same libraries, with a socket between them. Reports
-# already have a process of their own (`kernel.py`), so IPython's shell runs there together with papermill, and
-# displays
+# already have a process of their own (`kernel.py`), so IPython's shell runs there together with papermill, and displays
 # become outputs of the notebook directly.
 
 with block_optional_imports():

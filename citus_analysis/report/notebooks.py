@@ -12,7 +12,7 @@ whole library, a name that the cell imports from :mod:`citus_analysis.defaults`.
     level: float = LEVEL  # confidence level
 
 Example:
-    >>> parameters_in("level: float = LEVEL  # confidence level")
+    >>> parse_parameters("level: float = LEVEL  # confidence level")
     (Parameter(name='level', type='float', default=0.95, meaning='confidence level', choices=()),)
 """
 
@@ -34,8 +34,7 @@ from citus_analysis.texts.documents import parse_json
 
 # The JSON document of a notebook, as far as reports read or write it.
 #
-# The format is nbformat 4.5; a notebook may contain more fields than are named here. Texts of several lines are
-# written
+# The format is nbformat 4.5; a notebook may contain more fields than are named here. Texts of several lines are written
 # as a list of lines, or as one text.
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"

@@ -68,8 +68,7 @@ if TYPE_CHECKING:
 # Values of parameters that depend on the dataset, checked before a kernel starts.
 #
 # A notebook takes half a minute to fail; a misspelt value can be refused at once. Each report that takes such values
-# has
-# its check here, made of the functions that the report itself calls, so that both raise the same error.
+# has its check here, made of the functions that the report itself calls, so that both raise the same error.
 
 #: The values of a report's parameters, in the types that the notebook declares.
 Values = Mapping[str, Scalar]

@@ -219,7 +219,7 @@ def write_quota_sentences(held: pl.DataFrame) -> list[str]:
     """The effect of a limit that the kernel set on the servers' CPU time; empty if there was none.
 
     Args:
-        held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.
+        held: result of :func:`citus_analysis.bottleneck.select_throttling_over_time`.
     """
     if held.is_empty():
         return []
@@ -242,7 +242,7 @@ def write_throttling_warnings(held: pl.DataFrame) -> list[str]:
     """The effect of a limit that the kernel set on the servers' CPU time; empty if there was none.
 
     Args:
-        held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.
+        held: result of :func:`citus_analysis.bottleneck.select_throttling_over_time`.
     """
     if held.is_empty():
         return []

@@ -222,12 +222,9 @@ def _choose_unused_name(name: str, taken: set[str]) -> str:
 # Raw files without secrets: copied byte by byte where the redaction finds nothing, otherwise redacted.
 #
 # Texts are redacted record by record (a line with the indented lines that follow it), because what is hidden of a
-# secret
-# without an end would otherwise be the rest of the file. YAML and JSON are redacted as documents, in which a key or
-# the
-# item before marks a value. An archive becomes the folder that an ingest takes it for, so that its members are
-# treated
-# as other files, and the names in its headers (owners) are left behind.
+# secret without an end would otherwise be the rest of the file. YAML and JSON are redacted as documents, in which a key
+# or the item before marks a value. An archive becomes the folder that an ingest takes it for, so that its members are
+# treated as other files, and the names in its headers (owners) are left behind.
 
 #: Bytes at the beginning of a file that show whether it is a text, and the control characters that texts do not have.
 _LOOKED_AT: Final = 2**20

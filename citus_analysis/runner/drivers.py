@@ -540,10 +540,9 @@ def _own_scripts(workload: ScriptedWorkload) -> list[str]:
 
 # The YCSB driver: the real client of an installation, one Java process per load generator.
 #
-# All properties are given explicitly, so that results do not depend on the installation's workload files. The
-# password never appears in the process list or in YCSB's own output (which prints its command line): YCSB reads it
-# from
-# a properties file that only the runner's account can read, and which the runner removes. On another host no file is
+# All properties are given explicitly, so that results do not depend on the installation's workload files. The password
+# never appears in the process list or in YCSB's own output (which prints its command line): YCSB reads it from a
+# properties file that only the runner's account can read, and which the runner removes. On another host no file is
 # needed: there YCSB reads the property from its standard input.
 
 _STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")

@@ -131,8 +131,7 @@ def _parse_changed_value(text: str, place: str) -> object:
 
 # Workloads that an experiment file defines itself: pgbench scripts, and commands of any other tool.
 #
-# A workload has a name, which `matrix.workloads` uses, tables of its own, which its set-up makes, and a load:
-# weighted
+# A workload has a name, which `matrix.workloads` uses, tables of its own, which its set-up makes, and a load: weighted
 # pgbench scripts, or a list of arguments. Values are inserted by name: `:records` in SQL files, `{records}` in
 # arguments.
 

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 # Processes of the runner: each is started in a session of its own, registered on disk, and ended with the runner.
 #
 # No shell is involved: arguments are passed to the program as a list. A register on disk lists the started processes,
-# so
-# that a resume after `kill -9` ends the processes that the killed runner left, and no others: a process is identified
-# by
-# its pid *and* its start time. Programs on other machines are ended by their connection instead.
+# so that a resume after `kill -9` ends the processes that the killed runner left, and no others: a process is
+# identified by its pid *and* its start time. Programs on other machines are ended by their connection instead.
 
 _GRACE_S: Final = 10.0
 _POLL_S: Final = 0.05

@@ -159,11 +159,9 @@ def _launch(processes: Processes, shell: Shell, name: str, arguments: Sequence[s
 
 # Snapshots of the servers over SQL: sessions each second during the load, cumulative views before and after it.
 #
-# There is one connection per node and one query per second. On an idle server with 100 sessions, a snapshot takes
-# about
+# There is one connection per node and one query per second. On an idle server with 100 sessions, a snapshot takes about
 # 1 ms of the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV
-# HEADER`,
-# with the column `sample_time`. Texts of queries are never read, because they may contain secrets.
+# HEADER`, with the column `sample_time`. Texts of queries are never read, because they may contain secrets.
 #
 # A view that a server lacks or refuses is reported in a sentence; the run does not fail.
 

@@ -312,8 +312,7 @@ def _has_name(run: PlannedRun, pattern: str) -> bool:
 
 # Estimate the durations of runs: from ended runs, else from the experiment's limits.
 #
-# A run's wall time is its measurement plus overhead (preparing, filling, warming up, collecting). A configuration
-# with
+# A run's wall time is its measurement plus overhead (preparing, filling, warming up, collecting). A configuration with
 # ended runs is expected to take their mean. Other configurations are expected to take the mean overhead of all ended
 # runs, plus their own time limit or their operations at the mean throughput so far.
 

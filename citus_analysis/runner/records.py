@@ -4,7 +4,7 @@ Example:
     >>> from citus_analysis.runner.experiment import parse_experiment
     >>> from citus_analysis.runner.plan import make_plan
     >>> plan = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [4]}}))
-    >>> client_log(plan[0], part=0).as_posix()
+    >>> build_client_log_path(plan[0], part=0).as_posix()
     'x-w0-t4-c/YCSB/raw/run_C_4_10000_10000_1_0_x-w0-t4-c_1_0.log'
 """
 
@@ -94,8 +94,7 @@ def find_newest_match(pattern: re.Pattern[bytes], output: Path, group: int | str
 # `outcomes.csv`: the outcomes of the iterations of a resource, for `ingest`.
 #
 # A run can fail in ways that its clients' output does not show (a node went down, the table lacks rows). From this
-# file,
-# the table `runs` gets the runner's verdict and the time in which the main clients ran.
+# file, the table `runs` gets the runner's verdict and the time in which the main clients ran.
 
 FILE_NAME: Final = "outcomes.csv"
 
@@ -238,8 +237,7 @@ def _describe_node(node: ServerNode) -> dict[str, object]:
 
 # Collect files that a load generator leaves in addition to its output: find them by pattern, check their format.
 #
-# Files with a stated format are stored in `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` names their run
-# for
+# Files with a stated format are stored in `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` names their run for
 # `ingest`. Other files are stored in `RESOURCE/.left/`, because hidden folders are not ingested.
 
 _IDENTITY: Final = 'files:\n  - pattern: "{iteration}/{part}/**"\n    meta: {role: main}\n'

@@ -384,8 +384,7 @@ def _lower(names: Collection[str]) -> list[str]:
 
 # Placement of the benchmark's table in Citus: the nodes that may have shards, and the present placements.
 #
-# The catalogue is checked after each change, because Citus does not move existing shards when a node may no longer
-# have
+# The catalogue is checked after each change, because Citus does not move existing shards when a node may no longer have
 # shards, and by default colocates a table with another table of the same shard count.
 
 #: Header of `pg_dist_shard.csv`, in the order of :class:`Placement`.
@@ -681,8 +680,7 @@ def _read(path: Path) -> _Document:
 
 # Growth of a Citus cluster: shards are moved to workers that had none, and the time is measured.
 #
-# Citus moves shards in background jobs. Their times are read from its catalogue, so that a job that continued after
-# its
+# Citus moves shards in background jobs. Their times are read from its catalogue, so that a job that continued after its
 # runner was killed is measured as well.
 
 _GROWTH_POLL_S: Final = 0.2
@@ -746,8 +744,7 @@ def _wait(connection: sql.Connection, job: int) -> float:
 
 # Passwords of a cluster's clients: libpq finds them, except the monitor's if the experiment states one.
 #
-# libpq's rules apply to every client, including clients that do not use libpq (YCSB): these get the password with
-# which
+# libpq's rules apply to every client, including clients that do not use libpq (YCSB): these get the password with which
 # the runner's own connection was made.
 
 

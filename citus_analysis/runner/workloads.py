@@ -9,7 +9,7 @@ statements are those of its JDBC binding. The scripts differ from YCSB where pgb
     - update: the first field is rewritten, not a random one.
 
 Example:
-    >>> [(script.operation, script.weight) for script in pgbench_scripts("B", phase="run")]
+    >>> [(script.operation, script.weight) for script in build_pgbench_scripts("B", phase="run")]
     [('READ', 95), ('UPDATE', 5)]
 """
 
@@ -132,10 +132,8 @@ _STATEMENTS: Final = {
 
 # YCSB's keys, and their division among load generators.
 #
-# YCSB names record number k ``user<hash>``, where the hash is the absolute value of the 64-bit FNV-1a hash of k's
-# eight
-# bytes (least significant first) as a signed number (`site.ycsb.Utils.fnvhash64`). The runner's own load uses the
-# same
+# YCSB names record number k ``user<hash>``, where the hash is the absolute value of the 64-bit FNV-1a hash of k's eight
+# bytes (least significant first) as a signed number (`site.ycsb.Utils.fnvhash64`). The runner's own load uses the same
 # names, so that tables filled by either tool are interchangeable.
 
 _FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)

@@ -14,9 +14,9 @@ family, number of load generators, protocol, limit, settings and, if a family ha
 and whether the runs were monitored.
 
 Example:
-    >>> family_of("w2-binary-t16-insert", workers=2, threads=16)
+    >>> derive_family("w2-binary-t16-insert", workers=2, threads=16)
     'binary'
-    >>> family_of("w4-t64-select", workers=4, threads=64)
+    >>> derive_family("w4-t64-select", workers=4, threads=64)
     ''
 """
 

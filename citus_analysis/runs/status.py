@@ -1,17 +1,17 @@
 """The status of a run (ok, doubtful, degraded or failed) and its reason, by the same rules in runner and `ingest`.
 
-:data:`citus_analysis.runs.status.STATUS_RULES` is the one table of the rules. :func:`with_status` judges the load
+:data:`citus_analysis.runs.status.STATUS_RULES` is the one table of the rules. :func:`add_run_status` judges the load
 generators' outputs by it, :func:`with_verdicts` adds the verdicts of the runner, which detects failures that these
 outputs do not show, and :func:`with_doubts` what the samples of the machines show. The status of a run is the worst of
 these. Statistics take runs that are ok, and doubtful or degraded ones where a user allows it
-(:func:`allowed_statuses`).
+(:func:`list_allowed_statuses`).
 
 Example:
     >>> import polars as pl
     >>> facts = {"drivers": 1, "main_clients": 1, "incomplete": 0, "threads": 260, "connected_threads": 197,
     ...     "operations": 500, "attempted": 500, "failed_operations": 0, "time_limited": False,
     ...     "monitor_operations": None, "monitor_failed_operations": None}
-    >>> with_status(pl.DataFrame([facts])).select("status", "status_reason").row(0)
+    >>> add_run_status(pl.DataFrame([facts])).select("status", "status_reason").row(0)
     ('failed', '63 of 260 client threads never connected, or ended early')
 """
 
@@ -53,7 +53,7 @@ class StatusRule:
         status: the status of a run for which it holds.
         tools: tools to which it applies, in words; those that print what it needs.
         meaning: the condition in words.
-        holds: the condition, over the columns that :func:`with_status` describes.
+        holds: the condition, over the columns that :func:`add_run_status` describes.
         reason: what is said of the run.
     """
 
@@ -263,7 +263,7 @@ def write_used_run_notes(runs: pl.DataFrame) -> list[str]:
 
 
 def add_run_status(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs with `status` and `status_reason`, judged by the outputs of their clients (:mod:`.status_rules`).
+    """Runs with `status` and `status_reason`, judged by the outputs of their clients: :data:`STATUS_RULES`.
 
     The first rule that holds determines the status; the reason names all that hold. A run for which none holds is ok,
     without a reason.
@@ -330,7 +330,8 @@ def add_machine_doubts(runs: pl.DataFrame, foreign: pl.DataFrame) -> pl.DataFram
     Example:
         >>> run = {"resource": "w2", "run_id": "1", "status": "ok", "status_reason": None}
         >>> work = {"resource": "w2", "run_id": "1", "foreign_share_percent": 30.0, "foreign_work": "from 10:00:00 on"}
-        >>> doubted = add_machine_doubts(pl.DataFrame([run]), pl.DataFrame([work]))
+        >>> runs = pl.DataFrame([run], schema_overrides={"status_reason": pl.String})
+        >>> doubted = add_machine_doubts(runs, pl.DataFrame([work]))
         >>> doubted.select("status", "status_reason").row(0)
         ('doubtful', 'other work on the machine from 10:00:00 on')
         >>> add_machine_doubts(doubted, pl.DataFrame([work]).clear())["status"].to_list()

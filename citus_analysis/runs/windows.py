@@ -10,7 +10,7 @@ Example:
     >>> at = lambda second: datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC)
     >>> run = {"resource": "w2", "run_id": "w2/1", "measured_from": at(10), "measured_until": at(20)}
     >>> seen = [{"resource": "w2", "run_id": "w2/1", "start_time": at(s), "end_time": at(s)} for s in (12, 19, 25)]
-    >>> within_measured(pl.DataFrame(seen), pl.DataFrame([run])).outside
+    >>> select_measured_rows(pl.DataFrame(seen), pl.DataFrame([run])).outside
     1
 """
 

@@ -361,22 +361,17 @@ class ScalingFit(Shown):
 # All models are judged by the same residuals, those of the logarithms.
 #
 # A model is *rejected* if it misses the means of repeated runs (lack of fit), or if a model with more parameters fits
-# significantly better (F tests, exact for nested models, linear in Amdahl in USL, and approximate for Gustafson's).
-# It is
-# not rejected if a special case of it is not: linear throughput is Amdahl's law with alpha = 0, so that runs which do
-# not
-# contradict a line do not contradict Amdahl either, although his law has fewer degrees of freedom left. If throughput
-# grows faster than size, all models are rejected, as none can.
+# significantly better (F tests, exact for nested models, linear in Amdahl in USL, and approximate for Gustafson's). It
+# is not rejected if a special case of it is not: linear throughput is Amdahl's law with alpha = 0, so that runs which
+# do not contradict a line do not contradict Amdahl either, although his law has fewer degrees of freedom left. If
+# throughput grows faster than size, all models are rejected, as none can.
 #
-# Among the others the Akaike weights decide, if one of them reaches 0.9. The small-sample correction of AICc is
-# omitted
+# Among the others the Akaike weights decide, if one of them reaches 0.9. The small-sample correction of AICc is omitted
 # if it is unfavourable to a rival of the best model: it grows without bound for few runs, and would then choose the
-# model
-# with fewer parameters regardless of the data. So a model is never preferred to one that contains it and is not
-# rejected.
-# The weights are those by which the models are chosen. There are none if AICc is undefined for a model that is not
-# rejected (fewer runs than its parameters plus 3). If the tests reject all models but one, which has two degrees of
-# freedom or more, it is chosen without weights. Runs that lie on a curve exactly have that model.
+# model with fewer parameters regardless of the data. So a model is never preferred to one that contains it and is not
+# rejected. The weights are those by which the models are chosen. There are none if AICc is undefined for a model that
+# is not rejected (fewer runs than its parameters plus 3). If the tests reject all models but one, which has two degrees
+# of freedom or more, it is chosen without weights. Runs that lie on a curve exactly have that model.
 #
 # References:
 #     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference, sections 2.4 and 2.6.

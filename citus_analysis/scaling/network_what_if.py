@@ -234,9 +234,8 @@ def _iterate_partitions(parts: Sequence[str]) -> Iterator[tuple[tuple[str, ...],
 # Fit closed networks to times measured at several numbers of threads, and determine the range of predictions.
 #
 # The range of a prediction is its profile: the network is fitted again while the prediction is pulled away from its
-# best
-# value, and all values that the data still allow belong to the range. So a number that the data do not determine (the
-# servers of a station that never was busy) gives a wide range instead of a confident answer.
+# best value, and all values that the data still allow belong to the range. So a number that the data do not determine
+# (the servers of a station that never was busy) gives a wide range instead of a confident answer.
 #
 # References:
 #     Venzon, D. J. and Moolgavkar, S. H. (1988). A method for computing profile-likelihood-based confidence
@@ -1051,10 +1050,8 @@ def _write_what_if_notes(best: FittedNetwork | None) -> tuple[str, ...]:
 
 # Throughput and response time after a change: servers doubled, a part halved, L removed, more client threads.
 #
-# Predictions are made by the accepted networks of :func:`citus_analysis.scaling.network_what_if.what_if`. If there
-# are
-# none, the arithmetic of blocked time is used: operations spend half as long in a part, all other times do not
-# change.
+# Predictions are made by the accepted networks of :func:`citus_analysis.scaling.network_what_if.what_if`. If there are
+# none, the arithmetic of blocked time is used: operations spend half as long in a part, all other times do not change.
 #
 # References:
 #     Lazowska, E. D. et al. (1984). Quantitative System Performance, chapter 13 (modification analysis).

@@ -341,10 +341,8 @@ def _check(
 
 # Closed networks of one class whose stations may have several servers, have no queue, or serve in batches.
 #
-# They are solved exactly by convolution, for every number of customers at once. `mva` solves networks by recursion,
-# and
-# with several classes. Fitting a network solves it thousands of times, for which convolution of arrays is faster; it
-# is
+# They are solved exactly by convolution, for every number of customers at once. `mva` solves networks by recursion, and
+# with several classes. Fitting a network solves it thousands of times, for which convolution of arrays is faster; it is
 # also stable if many servers are nearly saturated. Several networks are solved at once (`solve_networks`,
 # `throughputs`), because most of the time of a small one is spent on calls rather than on arithmetic.
 #

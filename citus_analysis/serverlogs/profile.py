@@ -461,7 +461,7 @@ class ServerProfile(Shown):
             :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; the
             largest total first. Only the number of rows that was asked for has a text.
         percentiles: percentiles of the first of these with intervals (see
-            :func:`citus_analysis.serverlogs.percentile_intervals`), and `text`.
+            :func:`citus_analysis.serverlogs.estimate_percentile_intervals`), and `text`.
         by_group: column of :data:`GROUPS` -> the same for each of its values, for statements that clients sent (or, if
             the logs contain none, that other nodes sent).
         over_time: statements per interval.

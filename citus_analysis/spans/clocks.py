@@ -418,14 +418,12 @@ def _find_smallest_offset(time: Floats, low: Floats, least: float, most: float) 
 
 # Clocks that were set while their node wrote its log.
 #
-# Between two settings, an offset is a line (:mod:`citus_analysis.spans.clocks`); a setting (a step of `ntpd`, a
-# virtual machine that was paused) moves all later offsets. If many pairs contradict a single line, the pairs are
-# divided
-# at the time at which two lines fit them best, and each part is divided again.
+# Between two settings, an offset is a line (:mod:`citus_analysis.spans.clocks`); a setting (a step of `ntpd`, a virtual
+# machine that was paused) moves all later offsets. If many pairs contradict a single line, the pairs are divided at the
+# time at which two lines fit them best, and each part is divided again.
 #
 # A step is accepted if each part agrees with its own line and at least two sessions run across it: a lost statement
-# looks
-# like a step, too, but in its own session only.
+# looks like a step, too, but in its own session only.
 
 #: Number, or share, of pairs off the line up to which they are considered late records and not a sign of a step.
 _FEW: Final = 5

@@ -52,47 +52,35 @@ if TYPE_CHECKING:
 
 # The rules by which records of server logs belong to statement executions, and the order of records by session.
 #
-# A backend writes its records in order, numbered by `session_line`. In the order of its session, every record is one
-# of a
-# few *events*; its statement follows from the events before it:
+# A backend writes its records in order, numbered by `session_line`. In the order of its session, every record is one of
+# a few *events*; its statement follows from the events before it:
 #
 # - an *opener* names a statement (`execute S_1: ...`, `statement: ...`);
 # - the first duration after an opener closes the statement; an error closes any open statement;
 # - a duration whose predecessor is not an opener may be a phase (parse, bind) of the statement to come, or of a
-# statement
-#   of which nothing else was logged. Unless transactions (`%v`) differ, it is the bind phase of the execution
-# directly
-#   after it if the session logs all statements, if the transaction is the same, or if it ended when the execution
-# began.
-#   It is the parse phase of the unnamed statement likewise, of a named one only at its first execution, if the
-# session
-#   has no other duration without an owner. Simple statements, fetches and fastpath calls have no such phases. What
-#   remains open belongs to no statement;
+#   statement of which nothing else was logged. Unless transactions (`%v`) differ, it is the bind phase of the execution
+#   directly after it if the session logs all statements, if the transaction is the same, or if it ended when the
+#   execution began. It is the parse phase of the unnamed statement likewise, of a named one only at its first
+#   execution, if the session has no other duration without an owner. Simple statements, fetches and fastpath calls have
+#   no such phases. What remains open belongs to no statement;
 # - `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener; so is what the
 #   local executor of Citus 13.2 and later says of a plan that it was handed, and `executing the command locally`. A
-# plan
-#   that the planner made for a shard on the own node is one if nothing else tells where a statement on data was
-# executed;
+#   plan that the planner made for a shard on the own node is one if nothing else tells where a statement on data was
+#   executed;
 # - a record of a connection says how long it took to make it; Citus repeats it where a later statement takes it over;
 # - a task record reports a remote execution of the open statement, and opens a statement if the statement line is
-# missing
-#   because the log begins, or has a gap, in the middle of a statement.
+#   missing because the log begins, or has a gap, in the middle of a statement.
 #
-# - a bind that names its statement and is followed by another statement is an execution of which nothing else took
-# long
+# - a bind that names its statement and is followed by another statement is an execution of which nothing else took long
 #   enough to be logged; a parse that is followed by another statement belongs to no execution.
 #
-# Where a record does not tell its session (a prefix without `%p` and `%c`), only a record that is whole by itself is
-# a
+# Where a record does not tell its session (a prefix without `%p` and `%c`), only a record that is whole by itself is a
 # statement: one that names its statement, with the duration of this phase if it has one.
 #
-# These rules apply to both protocols, and to parents as to children (sessions with a gpid). The meaning of each kind
-# of
+# These rules apply to both protocols, and to parents as to children (sessions with a gpid). The meaning of each kind of
 # record is defined here; the pass over the records is compiled (`native/sessions.c`). It reads them in the order of
-# their
-# logs, with backends alternating, as long as each backend's own records are in order. Records of logs that overlap,
-# were
-# duplicated or concatenated in another order are sorted by session first.
+# their logs, with backends alternating, as long as each backend's own records are in order. Records of logs that
+# overlap, were duplicated or concatenated in another order are sorted by session first.
 
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
@@ -132,8 +120,8 @@ def _list_timed_events() -> NDArray[np.uint8]:
     return np.where(timed, named, unknown).astype(np.uint8)
 
 
-#: Tables indexed by :func:`word_of`: the event of a record with a duration and without; whether it reports a parse
-#: phase, belongs to the extended protocol, is a statement line, or is an execution that a bind phase precedes.
+#: Tables indexed by :func:`encode_kind_and_phase`: the event of a record with a duration and without; whether it
+#: reports a parse phase, belongs to the extended protocol, is a statement line, or is an execution after a bind phase.
 WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
     "timed": _list_timed_events(),
     "untimed": _list_untimed_events(),
@@ -348,9 +336,8 @@ def make_column_frame(columns: Mapping[str, pa.Array | pl.Series]) -> pl.DataFra
 
 # Restore the order of a backend's records over all files, and drop repeated records.
 #
-# Server logs are rotated, copied while they are rotated, and concatenated by hand: files overlap, lines occur in
-# two files or twice in one, and a file may sort after a younger one. The text of a record, its time and its number in
-# the
+# Server logs are rotated, copied while they are rotated, and concatenated by hand: files overlap, lines occur in two
+# files or twice in one, and a file may sort after a younger one. The text of a record, its time and its number in the
 # session (`%l`) show that two lines are the same record, and `%l` shows where a session continues.
 
 #: Columns that are equal in two copies of a record, besides the backend. The text is not among the columns that traces
@@ -723,7 +710,7 @@ class Divided:
         groups: number of groups; a single group stays in memory.
 
     Example:
-        >>> halves = Divided(held, groups=2)
+        >>> halves = Divided(keep_in_memory, groups=2)
         >>> halves.add(np.array([0, 1, 0]), {"numbers": np.arange(3)})
         >>> halves.finish()
         >>> halves.joined([0])["numbers"].tolist(), halves.joined([1])["numbers"].tolist()
@@ -813,7 +800,7 @@ class SessionCells:
 
         Example:
             >>> SessionCells.of(5), SessionCells.of(1).count
-            (Cells(gpids=3, shards=2), 1)
+            (SessionCells(gpids=3, shards=2), 1)
         """
         gpids = isqrt(count - 1) + 1
         return cls(gpids, -(-count // gpids))

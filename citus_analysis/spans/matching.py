@@ -484,8 +484,7 @@ def _find_direct_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> Cl
 
 # The failed statement that a failed child belongs to.
 #
-# A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed
-# statement
+# A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed statement
 # of its gpid that was running at the time. If the clocks are not known, the n-th child belongs to the n-th statement,
 # provided that there are equally many of both and all children ran on one node. Such links are `inferred`.
 #

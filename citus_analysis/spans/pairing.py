@@ -48,11 +48,9 @@ from citus_analysis.spans.ordered_arrays import (
 # What the contents of statements prove: a task and its child have the same values.
 #
 # The constants and parameters of a parent's statement are those of the statement that its child runs, so their hashes
-# are
-# equal (`values_hash`; 0: unknown). Constants that the parent computes itself (`now()`), or that it divides among
-# several
-# children (rows of an INSERT), differ, so different values alone prove nothing. They do if the values of one side are
-# those of another statement of the other side. The lowest five bits of a hash are the number of values.
+# are equal (`values_hash`; 0: unknown). Constants that the parent computes itself (`now()`), or that it divides among
+# several children (rows of an INSERT), differ, so different values alone prove nothing. They do if the values of one
+# side are those of another statement of the other side. The lowest five bits of a hash are the number of values.
 
 #: The hash of the values of a statement without constants, or of which they are unknown.
 NO_VALUES: Final = 0
@@ -103,10 +101,8 @@ def repeat_elsewhere(
 #
 # Citus reports tasks only where `log_min_messages` is low enough, and executors to come may not report all of them. A
 # child of which no task is reported belongs to a statement of its session that has the same values, reports neither
-# tasks
-# nor local executions, and was running at the time: such a statement is given one *unreported* task for each shard
-# that a
-# child with its values used. Its begin and end bound the task's, whose duration is unknown.
+# tasks nor local executions, and was running at the time: such a statement is given one *unreported* task for each
+# shard that a child with its values used. Its begin and end bound the task's, whose duration is unknown.
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
 
@@ -158,15 +154,11 @@ def add_unreported_tasks(tasks: pl.DataFrame, children: pl.DataFrame, executions
 
 # Find the shard by which a parent's task records name a child's statement.
 #
-# A task record names one shard, the anchor; the child's statement may name several, those of all tables that it
-# joins,
+# A task record names one shard, the anchor; the child's statement may name several, those of all tables that it joins,
 # with the anchor at any place. Only tasks that the same session sent to the same node are considered. If one shard of
-# the
-# text is the anchor of such tasks, the statement belongs to this shard. If several are, the statement and the tasks
-# of
-# these shards share one stream, whose order proves nothing, because the tasks of a statement on several shards run at
-# the
-# same time.
+# the text is the anchor of such tasks, the statement belongs to this shard. If several are, the statement and the tasks
+# of these shards share one stream, whose order proves nothing, because the tasks of a statement on several shards run
+# at the same time.
 
 _PLACE: Final = ("gpid", "child_node")
 _SHARD: Final = (*_PLACE, "shard_id")
@@ -584,21 +576,15 @@ def _find_first_surplus(ordered: Ordered, side: StreamItems, other: StreamItems)
 
 # Align tasks with child statements if one of the two sequences has gaps.
 #
-# Both sequences of a stream are in order, and tasks of one session on one shard do not overlap. A task and a child
-# are
+# Both sequences of a stream are in order, and tasks of one session on one shard do not overlap. A task and a child are
 # *compatible* when the task waited at least as long as the child ran, the child's interval lies inside the task's,
-# given
-# the offset of the clocks and its tolerance, and their contents do not exclude it: in a stream in which children have
-# the
-# values of tasks, they have equally many others. An alignment is an order-preserving set of compatible pairs. The
-# best
-# alignment has the most pairs and, among alignments of the same size, the least total contradiction in time. It is a
-# heaviest increasing subsequence of the compatible pairs, which dynamic programming over the best ends of chains
-# finds
-# in O(n log n) (Hunt and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
+# given the offset of the clocks and its tolerance, and their contents do not exclude it: in a stream in which children
+# have the values of tasks, they have equally many others. An alignment is an order-preserving set of compatible pairs.
+# The best alignment has the most pairs and, among alignments of the same size, the least total contradiction in time.
+# It is a heaviest increasing subsequence of the compatible pairs, which dynamic programming over the best ends of
+# chains finds in O(n log n) (Hunt and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
 #
-# A pair belongs to every largest alignment if no other compatible pair has the same rank in one; otherwise its task
-# is
+# A pair belongs to every largest alignment if no other compatible pair has the same rank in one; otherwise its task is
 # *ambiguous*.
 
 

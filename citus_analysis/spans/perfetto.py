@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 # Encode many protobuf messages of one shape at a time: columns of numbers in, bytes out.
 #
-# Numbers are written as varints of a fixed width, which the encoding allows (every byte but the last says that
-# another
+# Numbers are written as varints of a fixed width, which the encoding allows (every byte but the last says that another
 # follows). All messages of one shape are then equally long, so that a column of numbers becomes columns of bytes,
-# without
-# a loop over messages. Perfetto's own writer pads the lengths of messages in the same way.
+# without a loop over messages. Perfetto's own writer pads the lengths of messages in the same way.
 #
 # Source: Protocol Buffers, Encoding (https://protobuf.dev/programming-guides/encoding/).
 
@@ -118,13 +116,10 @@ def concatenate_messages(pieces: Sequence[Piece], rows: int) -> bytes:
 # Traces in Perfetto's own format: protobuf packets, about a quarter of the bytes of JSON, written in bounded memory.
 #
 # One process per node, one thread per backend, as in JSON. Slices of a thread must nest; tasks of statements with
-# several
-# tasks overlap, so each of a statement's tasks has a track of its own below the thread (the n-th tasks of all
-# statements
-# share one). Arrows lead from a task to its remote execution: both name the same flow.
+# several tasks overlap, so each of a statement's tasks has a track of its own below the thread (the n-th tasks of all
+# statements share one). Arrows lead from a task to its remote execution: both name the same flow.
 #
-# Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a
-# time.
+# Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a time.
 # The reader sorts events by time and leaves those of equal times in the order of the file. Within a group the ends
 # therefore come first, the innermost before the outer, and then the beginnings, the outermost first.
 #
@@ -348,8 +343,7 @@ _VALUES: Final[dict[str, Callable[[pl.Series, _InternedTexts], list[Piece]]]] = 
 # statements with several tasks overlap and become asynchronous slices. Arrows lead from a task to its remote
 # execution.
 #
-# Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a
-# time.
+# Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a time.
 # Only the times and tracks of the ends of arrows are kept to the end: some hundred bytes per remote execution.
 #
 # Source: Trace Event Format (Google, 2016), as Perfetto documents what it reads of it.

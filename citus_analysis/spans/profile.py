@@ -48,14 +48,10 @@ from citus_analysis.units import US_PER_MS
 # The sampled statements that enter a page, divided by the state of their session.
 #
 # A session begins with statements that make plans, sends some statements while it opens a connection to another node,
-# and
-# then sends most of them over connections and plans that exist. These are different populations: a mean over all of
-# them
-# describes none. :func:`select_statements` divides them once, and everything that a page says of statements
-# (sentences,
-# tables, figures, comparisons) takes its result, so that all of it describes the same rows. Runs of one family, size
-# and
-# number of threads whose loads or experiments differ are set-ups of their own there.
+# and then sends most of them over connections and plans that exist. These are different populations: a mean over all of
+# them describes none. :func:`select_statements` divides them once, and everything that a page says of statements
+# (sentences, tables, figures, comparisons) takes its result, so that all of it describes the same rows. Runs of one
+# family, size and number of threads whose loads or experiments differ are set-ups of their own there.
 
 #: States of a session, in the order in which a statement that fits several is assigned to one.
 START, CONNECTING, FIRST_EXECUTION, STEADY = "session start", "opens a connection", "first execution", "steady"
@@ -315,8 +311,7 @@ def _find_runs_logging_connections(dataset: TableSource) -> pl.DataFrame:
 # Percentiles of a profile with intervals: of statements' times on the server, and of clients' latencies.
 #
 # Statements of one run share its conditions, so intervals are computed from one percentile per run. If there is a
-# single
-# run, they are computed from its effective number of independent statements
+# single run, they are computed from its effective number of independent statements
 # (:func:`citus_analysis.stats.run_percentile_interval`).
 
 PERCENTILES: Final = (50.0, 95.0, 99.0)

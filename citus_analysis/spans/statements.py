@@ -260,7 +260,7 @@ def _make_child_protocol_expr(extended: pl.Expr) -> pl.Expr:
 
 
 _LENGTH: Final = pl.col("task_us").cast(pl.Float64)
-#: As :func:`_of_several_tasks`, for statements with one task, whose W is the time of this task.
+#: As :func:`_compute_several_task_times`, for statements with one task, whose W is the time of this task.
 _ONE_TASK: Final = (
     pl.col("execution"),
     pl.lit(1, pl.Int32).alias("remote_tasks"),

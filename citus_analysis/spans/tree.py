@@ -288,8 +288,7 @@ def _build_child_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Id
 # Links between the pieces of a pass: the tasks of each execution, and the owners of child executions.
 #
 # Tasks are paired group by group, and statements are built piece by piece. In between, the links of many groups are
-# laid
-# aside, divided into stretches of pieces.
+# laid aside, divided into stretches of pieces.
 
 #: Pairs of tasks with children, owners of children, links of statements with children without a task.
 LinkFrames = Sequence[pl.DataFrame]

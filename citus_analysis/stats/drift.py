@@ -136,10 +136,8 @@ def is_interleaved(times: Sequence[ArrayLike]) -> bool:
 # Runs that were made in blocks: iterations with one run of each configuration.
 #
 # The runner interleaves: it makes one run of every configuration, in random order, before the next iteration begins.
-# Changes from block to block (of the machine, its disk, its neighbours) then affect all configurations equally, and
-# not
-# the ratios within blocks. Start times show whether runs were made in blocks. If they do not, iterations that both
-# sets
+# Changes from block to block (of the machine, its disk, its neighbours) then affect all configurations equally, and not
+# the ratios within blocks. Start times show whether runs were made in blocks. If they do not, iterations that both sets
 # share may still have conditions in common, which :mod:`citus_analysis.stats.mixed_model` estimates.
 #
 # References:

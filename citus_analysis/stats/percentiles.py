@@ -187,12 +187,10 @@ def histogram_percentile_interval(
 #
 # Percentiles of several clients cannot be averaged: the 99th percentile of two clients is not a function of their two
 # 99th percentiles. The numbers of operations in each bucket can be added if the buckets have the same edges. A
-# percentile
-# of the sum is known up to the width of its bucket, so it is given as an interval.
+# percentile of the sum is known up to the width of its bucket, so it is given as an interval.
 #
 # A histogram is a frame with `bucket_low_us` (inclusive), `bucket_high_us` (exclusive, infinity for the overflow
-# bucket)
-# and `count`, and one or more columns that identify the histogram of each bucket. Empty buckets may be absent.
+# bucket) and `count`, and one or more columns that identify the histogram of each bucket. Empty buckets may be absent.
 
 _EDGES: Final = ("bucket_low_us", "bucket_high_us")
 

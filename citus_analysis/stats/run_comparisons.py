@@ -52,11 +52,9 @@ from citus_analysis.units import label
 
 # The comparisons that a table of runs allows: each level of a column against a base, in every stratum.
 #
-# Runs are compared block by block if their iterations are blocks (:mod:`citus_analysis.stats.drift`), by a
-# mixed
-# model if iterations are shared and differ (:mod:`citus_analysis.stats.mixed_model`), otherwise as independent
-# sets.
-# Evidence against these designs in the order of the runs becomes a warning of the comparison.
+# Runs are compared block by block if their iterations are blocks (:mod:`citus_analysis.stats.drift`), by a mixed model
+# if iterations are shared and differ (:mod:`citus_analysis.stats.mixed_model`), otherwise as independent sets. Evidence
+# against these designs in the order of the runs becomes a warning of the comparison.
 
 #: Cliff's delta of start times from which on one side was mostly made after the other.
 _MOSTLY: Final = 0.6

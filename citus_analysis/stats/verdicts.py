@@ -781,14 +781,12 @@ def _compute_welch_p_value(a: tuple[float, float, int], b: tuple[float, float, i
 
 # Several comparisons at once: Holm's adjustment of their verdicts, and simultaneous intervals of their ratios.
 #
-# Holm's adjustment is written here, and a test compares it with statsmodels': `multipletests` runs a garbage
-# collection
+# Holm's adjustment is written here, and a test compares it with statsmodels': `multipletests` runs a garbage collection
 # at each call, which takes 0.06 s and more, and a report adjusts dozens of families.
 #
 # The intervals are Bonferroni's: with the stated confidence, all intervals of a family contain their ratios. Holm's
 # procedure steps down, so that it may decide although Bonferroni's interval contains 1. The interval is then that of
-# the
-# step that decided, as its method states, so that no verdict contradicts the interval beside it.
+# the step that decided, as its method states, so that no verdict contradicts the interval beside it.
 #
 # References:
 #     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.

@@ -5,11 +5,11 @@ other people print (``TPS (μ)``, ``Std. Dev.``, ``99th pctl. (ms)``, ``latency 
 those of :mod:`citus_analysis.units`.
 
 Example:
-    >>> metric_of("latency_p99_ms")
+    >>> parse_metric("latency_p99_ms")
     Metric(stem='latency_p99', dimension='time', factor=0.001)
-    >>> metric_of("99th pctl. (ms)") == metric_of("latency_p99_ms")
+    >>> parse_metric("99th pctl. (ms)") == parse_metric("latency_p99_ms")
     True
-    >>> metric_of("Std. Dev."), metric_of("latency (µs)").factor, metric_of("req/s").stem
+    >>> parse_metric("Std. Dev."), parse_metric("latency (µs)").factor, parse_metric("req/s").stem
     (Metric(stem='sigma', dimension='', factor=1.0), 1e-06, 'throughput')
 """
 

@@ -1,8 +1,8 @@
 """Names of systems, runs and experiments as names of files and folders.
 
 Names are data from configurations, folders and options. Before a name becomes part of a path, it is either checked
-(:func:`file_name_problem` gives the reason if it cannot be used) or encoded (:func:`partition_folder`).
-Paths are named in legends by the parts in which they differ (:func:`differing_parts`).
+(:func:`find_file_name_problem` gives the reason if it cannot be used) or encoded (:func:`partition_folder`).
+Paths are named in legends by the parts in which they differ (:func:`find_differing_parts`).
 """
 
 from __future__ import annotations

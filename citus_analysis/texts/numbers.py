@@ -1,7 +1,7 @@
 """Numbers for readers: in sentences and text tables, in columns of HTML tables, in frames on a terminal.
 
 Example:
-    >>> readable(62741.3), aligned(62741.3), in_full(62741.3)
+    >>> format_number(62741.3), format_aligned_number(62741.3), format_full_number(62741.3)
     ('62,741', '62,741', '62741.3')
 """
 

@@ -4,7 +4,7 @@ The widths come from rich. `rich.table.Table` itself is not used: it takes a hun
 have a hundred thousand rows, and lines must never be folded, so that `grep` and `cut` work on them.
 
 Example:
-    >>> for line in text_table(["node", "n"], [["a", "1"], ["worker", "20"]], right={1}):
+    >>> for line in render_text_table(["node", "n"], [["a", "1"], ["worker", "20"]], right={1}):
     ...     print(line)
     node     n
     a        1
@@ -51,11 +51,9 @@ def render_text_table(
 
 # CSV that is safe to open in a spreadsheet: no text cell begins like a formula.
 #
-# Spreadsheets evaluate cells that begin with `=`, `+`, `-` or `@`, also after a tab or line end, and formulas can
-# send
+# Spreadsheets evaluate cells that begin with `=`, `+`, `-` or `@`, also after a tab or line end, and formulas can send
 # the contents of other cells elsewhere. A leading apostrophe marks a cell as text. Numbers are unchanged, also in
-# columns
-# of texts.
+# columns of texts.
 
 _FORMULA: Final = r"^[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 _NUMBER: Final = r"^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$"

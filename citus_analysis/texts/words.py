@@ -1,7 +1,7 @@
 """Numbers with their nouns, and lists, for use in sentences: the one place that forms plurals.
 
 Example:
-    >>> f"{counted(1, 'run')}, {size_text(0)}; {counted(1_200, 'run')}, {size_text(2)}"
+    >>> f"{pluralize(1, 'run')}, {format_cluster_size(0)}; {pluralize(1_200, 'run')}, {format_cluster_size(2)}"
     '1 run, one server; 1,200 runs, 2 workers'
 """
 

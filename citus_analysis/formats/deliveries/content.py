@@ -80,8 +80,7 @@ def _is_wide(letters: bytes, zeros: bytes) -> bool:
 
 # Compressed files as streams of their decompressed bytes, which can only be read forwards.
 #
-# The data before a damaged place are returned, a truncated file is distinguished from a complete one, and memory
-# stays
+# The data before a damaged place are returned, a truncated file is distinguished from a complete one, and memory stays
 # bounded for any rate of expansion.
 
 if TYPE_CHECKING:

@@ -171,10 +171,9 @@ def _parse_time_word(text: str) -> int:
 
 # Values of the fields of records, to rows of texts: texts are completed, times read, names numbered.
 #
-# Readers give records as a frame: `raw` is the record as it stands in the file, `begin` and `end` are its place
-# there,
-# `parsed` tells whether it could be parsed, and a column of the name `str(path)` has the values of each field
-# that a shape wants, null where a record has none.
+# Readers give records as a frame: `raw` is the record as it stands in the file, `begin` and `end` are its place there,
+# `parsed` tells whether it could be parsed, and a column of the name `str(path)` has the values of each field that a
+# shape wants, null where a record has none.
 
 #: In place of a part of a name that stands around a record and was not read.
 UNSEEN: Final = b"\xff"
@@ -353,8 +352,7 @@ class GrowingText:
 
 # Fields of JSON objects as columns.
 #
-# Arrow decodes a whole stretch of objects at once, but fails at the first one that it cannot read; then the stretch
-# is
+# Arrow decodes a whole stretch of objects at once, but fails at the first one that it cannot read; then the stretch is
 # halved until that one stands alone and Python decodes it. An object is decoded the same whatever stands beside it.
 
 _TYPES: Final = {"text": pa.binary(), "integer": pa.int64(), "number": pa.float64()}

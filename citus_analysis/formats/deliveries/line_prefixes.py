@@ -2,7 +2,7 @@ r"""Lines that something wrote more before: a stamp, the name of a container, a 
 
 Example:
     >>> step = Decoration(pattern=r"(?P<name>\S+) +\| ", kind="Docker Compose", only="db-1", others=("web-1",))
-    >>> text = Lines.of_file(b"db-1  | LOG:  ready\nweb-1 | GET /\ndb-1  | \tmore\n", 0)
+    >>> text = PlacedLines.of_file(b"db-1  | LOG:  ready\nweb-1 | GET /\ndb-1  | \tmore\n", 0)
     >>> [undone.data for undone in step.undo(iter([text]))], [view.only for view in step.views(iter([text]))]
     ([b'LOG:  ready\n\tmore\n'], ['db-1', 'web-1'])
 """
@@ -327,8 +327,7 @@ def name_line_prefix(decorated: str) -> Known:
 
 # The decoration of a text: what its lines have in common before a text that a format knows.
 #
-# Lines are taken apart into stamps, numbers, words, blanks and single signs. As long as nearly all lines have the
-# same
+# Lines are taken apart into stamps, numbers, words, blanks and single signs. As long as nearly all lines have the same
 # kind of piece at the same place, it may be part of a decoration. The decoration is the shortest such beginning after
 # which a format knows the text; a text that a format knows as it is has none.
 

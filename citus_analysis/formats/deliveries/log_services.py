@@ -1,9 +1,9 @@
 r"""The step that undoes an export, as log services and container runtimes write it: a text in a field of records.
 
 Example:
-    >>> docker = Shape("lines", text=("log",), time=("time",), utc=True, stream=("stream",), newline=True)
+    >>> docker = ExportShape("lines", text=("log",), time=("time",), utc=True, stream=("stream",), newline=True)
     >>> record = b'{"log":"one\\n","stream":"stderr","time":"1970-01-01T00:00:01Z"}\n'
-    >>> (lines,) = Export.of(docker).undo(iter([Lines.of_file(record, offset=100)]))
+    >>> (lines,) = Export.of(docker).undo(iter([PlacedLines.of_file(record, offset=100)]))
     >>> lines.data, lines.begins.tolist(), lines.ends.tolist(), lines.times.tolist()
     (b'one\n', [100], [164], [1000000])
 """

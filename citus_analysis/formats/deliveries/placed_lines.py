@@ -1,7 +1,7 @@
 r"""Stretches of whole lines that know where each of their lines stands in the file that they came from.
 
 Example:
-    >>> text = Lines.of_file(b"one\ntwo\n", offset=10)
+    >>> text = PlacedLines.of_file(b"one\ntwo\n", offset=10)
     >>> text.starts.tolist(), text.begins.tolist(), text.ends.tolist()
     ([0, 4, 8], [10, 14], [14, 18])
 """
@@ -278,8 +278,7 @@ class Step(ABC):
 # Texts with their places as rows of a frame, in which they are chosen, sorted and put together.
 #
 # The columns are `text`, `begin` and `end` of its place in the file, and `time`, which is :data:`NO_TIME` where it is
-# not
-# known, and null where the delivery gives no times.
+# not known, and null where the delivery gives no times.
 
 #: A text that never ends is handed on in parts of this size.
 _TEXT_CAP: Final = 10 * 2**20

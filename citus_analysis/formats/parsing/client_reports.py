@@ -473,8 +473,7 @@ class LatencyCounts:
 # The values of each operation in the output of go-tpc and go-ycsb, in three styles: plain, table, JSON.
 #
 # The styles differ in form only: each has a line (in JSON an object) per operation, with a name, a unit and a number
-# for
-# each value (`Avg(ms): 40.4`).
+# for each value (`Avg(ms): 40.4`).
 
 _TEXT: Final = r'"[^"\\{}]{0,100}"'
 _PAIR: Final = rf"{_TEXT}:{_TEXT}"

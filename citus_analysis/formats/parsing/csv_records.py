@@ -4,7 +4,7 @@ A record may span lines inside quotes. A header that is repeated (`\watch` print
 noise; a record with another number of fields than the header is rejected.
 
 Example:
-    >>> header_of(b'"sample_time",PID,state\n2026-03-01 12:00:00+00,7,active\n')
+    >>> parse_header_names(b'"sample_time",PID,state\n2026-03-01 12:00:00+00,7,active\n')
     ['sample_time', 'pid', 'state']
 """
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 #
 # A format lists the options that it reads in :attr:`Format.options`; the command line, the label files and the
 # documentation take them from there. Options that several formats share are defined here once. The module imports
-# neither
-# polars nor a format, so that `--help` stays fast.
+# neither polars nor a format, so that `--help` stays fast.
 
 
 @dataclass(frozen=True)
@@ -389,8 +388,7 @@ class PrefixedFormat(Protocol):
 
 # Signs: bytes that only the files of one format contain, by which they are recognised.
 #
-# Every file is shown to every format, so most searches find nothing and read the whole beginning of the file. A
-# search
+# Every file is shown to every format, so most searches find nothing and read the whole beginning of the file. A search
 # for fixed bytes takes a hundredth of the time of one for a regular expression with alternatives, and a regular
 # expression that begins with a fixed byte is searched for faster than one that begins with `^` and is tried at each
 # byte.

@@ -76,9 +76,8 @@ def convert_to_finite_number(value: object, *, quoted: bool = False) -> float | 
 # Lines of JSON objects as columns; other lines may come between them.
 #
 # polars decodes a whole block of lines at once, but fails at the first line that is not an object. Python's own
-# decoder,
-# about a hundred times slower, then finds those lines. The result for a line never depends on its neighbours: Python
-# reads every line that polars reads.
+# decoder, about a hundred times slower, then finds those lines. The result for a line never depends on its neighbours:
+# Python reads every line that polars reads.
 
 #: Column with the number of the line, besides those of the names that were asked for.
 _LINE: Final = "line number"
@@ -109,7 +108,7 @@ def decode_lines(
     Example:
         >>> from citus_analysis.formats.parsing.lines import find_line_bounds as lines_of
         >>> data = b'{"a": 1}\ncut {"a\n\n{"b": "x", "a": "y"}\n'
-        >>> frame, numbers = decode_lines(data, *lines_of(data), ["a", "b"])
+        >>> frame, numbers = decode_lines(data, *find_line_bounds(data), ["a", "b"])
         >>> frame.rows(), numbers.tolist()
         ([('1', None), ('y', 'x')], [0, 3])
     """
@@ -185,8 +184,7 @@ def _refuse(text: str) -> None:
 # Reports in the JSON of sysstat's tools, read block by block from a text that may be incomplete.
 #
 # Each object of `statistics` is a report and is decoded by itself, so a file that ends inside a report yields all
-# reports
-# before it, and the rest is rejected.
+# reports before it, and the rest is rejected.
 
 _REPORTS: Final = re.compile(r'"statistics"\s*:\s*\[')
 _SEPARATOR: Final = re.compile(r"[\s,]*")

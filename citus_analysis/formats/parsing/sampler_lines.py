@@ -3,7 +3,7 @@ r"""Lines of samplers: columns separated by blanks, stamps before lines, the beg
 Of columns separated by blanks, each run of blanks is reduced to one, so that a CSV reader can split them.
 
 Example:
-    >>> compact_lines(b"a   1.5\t2 \r\n\n b", offset=10).rows()
+    >>> split_compact_lines(b"a   1.5\t2 \r\n\n b", offset=10).rows()
     [(10, 12, 'a 1.5 2', True), (22, 1, '', True), (23, 2, 'b', False)]
 """
 

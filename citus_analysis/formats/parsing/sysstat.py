@@ -1,7 +1,7 @@
 """Tables from the texts of sar, mpstat and pidstat, block by block, in columns.
 
 Sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...) are noise, and so are averages, which are
-not samples, comments, and restarts of the machine, which only begin a new part (:mod:`._clock`).
+not samples, comments, and restarts of the machine, which only begin a new part.
 """
 
 from __future__ import annotations
@@ -118,17 +118,13 @@ def classify_sysstat_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
 # Times of samples in the texts of sysstat, which print the date once, in the banner, and then only times of day.
 #
 # A file has *parts* (each begins with a banner, or with a restart of the machine) and parts have *sections*: `sar -f`
-# prints one kind of report for the whole part, its averages, then the next kind, which begins at the part's first
-# time
-# again; sar with an interval prints all kinds for each moment, in one section. Within a section times only increase:
-# a
+# prints one kind of report for the whole part, its averages, then the next kind, which begins at the part's first time
+# again; sar with an interval prints all kinds for each moment, in one section. Within a section times only increase: a
 # time of day that is hours before the previous one is on the next day. The clock may be set back by up to two hours
-# (the
-# end of summer time) without a change of the day.
+# (the end of summer time) without a change of the day.
 #
 # Only the samples, restarts and the first header of a section are used: the later headers repeat the time of the
-# previous
-# report, and averages have none.
+# previous report, and averages have none.
 
 _SET_BACK_S: Final = 2 * 3600
 _DAY_S: Final = 86_400
@@ -277,10 +273,9 @@ def _convert_to_utc(
 
 # The table that a report of sysstat belongs to, by the names of its columns, and the meaning of each column.
 #
-# The names are the same in the texts of sar, mpstat and pidstat and in the CSV of `sadf -d`, in all versions; a
-# column
+# The names are the same in the texts of sar, mpstat and pidstat and in the CSV of `sadf -d`, in all versions; a column
 # that is not listed is left out, so that versions with more columns need no change. JSON names are those without `/s`
-# and `%` (:mod:`._json._reports`).
+# and `%` (:mod:`citus_analysis.formats.parsing.sysstat_json`).
 
 _CPU: Final = map_printed_columns(
     {
@@ -453,8 +448,7 @@ def map_report_columns(table: str, key: str | None) -> PrintedColumns:
 #
 # Shares of CPU time are added up as iostat does, so that those of all samplers mean the same: user includes guests,
 # system includes interrupts. Rows of single CPUs go to `core_samples`. Items without a table (single interrupts) have
-# no
-# rows.
+# no rows.
 
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
@@ -683,10 +677,8 @@ def find_naming_columns(report: ReportTable) -> dict[str, int]:
 # Lines of sysstat's texts: rows that look the same in all locales as columns of numbers, other lines as texts.
 #
 # A plain row begins with a time such as `10:00:01`, optionally followed by `AM` or `PM`, or with seconds since 1970,
-# and
-# has a plain number after that. Without the compiled reader, every line is read as a text (:mod:`._lines`), with the
-# same
-# rows.
+# and has a plain number after that. Without the compiled reader, every line is read as a text, with
+# the same rows.
 
 _NOON: Final = 12
 _HALF_DAY_S: Final = 43_200

@@ -12,7 +12,7 @@ Example:
     >>> parse_times(pl.Series(["11/20/26 21:10:57", "2026-11-20T21:10:57+0200"])).to_list()
     [datetime.datetime(2026, 11, 20, 21, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC')), \
 datetime.datetime(2026, 11, 20, 19, 10, 57, tzinfo=zoneinfo.ZoneInfo(key='UTC'))]
-    >>> date_order(["05/06/26", "13/06/26"], {})
+    >>> infer_date_order(["05/06/26", "13/06/26"], {})
     'dmy'
 """
 

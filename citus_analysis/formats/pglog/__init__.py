@@ -13,21 +13,17 @@ only if needed. The filled memory is passed as Arrow arrays to the Parquet write
 numba was as fast in the pass, but costs half a second in each process and most of a minute of compilation on each
 machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches for
 the build, and called through ctypes, so that it depends on no version of Python. Its results are defined by an
-implementation in Python with regular expressions (`fallback/`); the tests compare the two, and installations without
+implementation in Python with regular expressions; the tests compare the two, and installations without
 compiled code use the latter.
 
-- `_prefix`: `log_line_prefix` to elements and a regular expression;
-- `_detect`: the prefix of a log; `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
-- `_records`, `_messages`: input and output of a scanner; messages, redacted and cut;
-- `_scan`, `_details`: lines and records of csvlog by regular expressions; details stored in columns, as rows;
-- `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
-  Arrow arrays, reused memory, and details linked to their records;
-- `fallback/`: the same in Python, and the choice between the two;
-- `languages/`: logs in other languages, translated line by line before they are scanned;
-- `_syslog`: messages of which syslog split the lines;
-- `_plans`: plans of auto_explain, as text, JSON or YAML;
-- `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;
-- `_stretches`: a log read in stretches by several processes.
+- `prefix`, `inference`: a `log_line_prefix` as elements and as a regular expression, and how it is inferred from lines;
+- `detection`: whether a text is a server log, and its prefix; `chunking`: whole records in bounded memory, of logs that
+  several processes may read at once;
+- `compiled`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
+  Arrow arrays, reused memory, and details linked to their records; `assembly`: executions that it puts together;
+- `regular_expressions`, `python_assembly`: the same in Python; `reader`: the choice between the two;
+- `languages`: logs in other languages, translated line by line before they are scanned;
+- `records`, `tables`: input and output of a scanner; messages, plans and checkpoints in the order of the source.
 
 Limits: a shard's number is taken from the first name that is qualified with a schema and ends in six or more digits,
 which also matches a user's partition `public.events_202401` (traces use it in a cluster only); syslog lines have no

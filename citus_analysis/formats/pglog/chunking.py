@@ -156,8 +156,7 @@ def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
 # A log is cut where a record begins. Three kinds of rows need more than one stretch:
 #
 # - A detail may be after the cut and its record before it, if other processes wrote between them. The records just
-# before
-#   a stretch are therefore read again; a log with a detail whose record remains unknown is read in one piece.
+#   before a stretch are therefore read again; a log with a detail whose record remains unknown is read in one piece.
 # - A checkpoint begins and ends in records that are minutes apart. These few records are combined after all stretches
 #   are read.
 # - Plans are numbered throughout the log. Stretches with plans are read again once the number of plans before them is

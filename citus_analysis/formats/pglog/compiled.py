@@ -47,12 +47,9 @@ if TYPE_CHECKING:
 # Codes and structures that the compiled scanner and Python share, as one C header and as ctypes.
 #
 # The structures are written in `native/layout.h`, and ctypes takes them from there. The codes are places in the lists
-# of
-# :mod:`citus_analysis.schema`; ``make layout`` writes them into the header, with a hash of all declarations, and a
-# test
-# fails if it is out of date. The hash is compiled in, so that a scanner built for another layout, which would use
-# wrong
-# memory, is refused.
+# of :mod:`citus_analysis.schema`; ``make layout`` writes them into the header, with a hash of all declarations, and a
+# test fails if it is out of date. The hash is compiled in, so that a scanner built for another layout, which would use
+# wrong memory, is refused.
 
 OUT_OF_MEMORY: Final = -2
 #: Records are not in the order of their sessions.
@@ -312,8 +309,7 @@ def replace_invalid_utf8(data: bytes) -> bytes:
 
 # A pool of memory that is reused while a log is read.
 #
-# The system zeroes and maps each new page of memory at its first use, which takes a tenth of the time of reading a
-# log.
+# The system zeroes and maps each new page of memory at its first use, which takes a tenth of the time of reading a log.
 # Used memory is therefore kept until the log is read.
 
 #: Memory that is this many times too large is not reused: small requests would occupy large blocks.

@@ -191,8 +191,8 @@ def _find_prefix(content: Content, samples: Iterable[bytes], given: str | None) 
         if fits is not None:
             return fits
         found = infer_best_prefix(sample) or found
-        # What the beginning does not decide, more records may.
-        # The text that another program wrote before all lines may look like fields of a prefix.
+        # What the beginning does not decide, more records may. The text that another program wrote before all lines may
+        # look like fields of a prefix.
         found = None if found is not None and found.wrapped and b"\n\t" not in sample else found
         if found is not None and (not found.undecided or len(sample) < HEAD_BYTES):
             return found
@@ -235,8 +235,7 @@ def _make_prefix_error(content: Content, sample: bytes, given: str | None) -> Fo
 
 # Logs of two servers, one after the other in one file: their processes would be taken for those of one server.
 #
-# Parts of one log in another order, repeated parts, and a clock that was set back look alike at first: time goes
-# back.
+# Parts of one log in another order, repeated parts, and a clock that was set back look alike at first: time goes back.
 # In two servers' logs, a process also wrote at times between those at which a process of the same number had written
 # before, which no single process does.
 

@@ -44,8 +44,7 @@ from citus_analysis.formats.pglog.prefix import (
 
 # The text before a severity as literals and slots.
 #
-# A slot is a stretch that can be the value of a field: a time, a number, a word. Words before `=` are literals.
-# Between
+# A slot is a stretch that can be the value of a field: a time, a number, a word. Words before `=` are literals. Between
 # delimiters with nothing between them, and after a `=` that nothing follows, there is an empty slot.
 
 #: Kind (`literal`, or a kind of slot) and text.

@@ -12,8 +12,7 @@ from typing import Final
 # Words of server logs in the languages of PostgreSQL's message catalogues (`lc_messages`), for what is read of them.
 #
 # In each language: the severities in the order of :data:`SEVERITIES`; what a duration is called; what stands after it
-# and
-# before a statement, `%s` for the name of a prepared one; and beginnings of other messages with the English ones.
+# and before a statement, `%s` for the name of a prepared one; and beginnings of other messages with the English ones.
 
 SEVERITIES: Final = (
     *("DEBUG", "LOG", "INFO", "NOTICE", "WARNING", "ERROR", "FATAL", "PANIC"),

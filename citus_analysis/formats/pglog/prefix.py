@@ -237,7 +237,7 @@ class Prefix:
         inferred: whether it was inferred from the log; `text` then has `%?` for each field that was not decided.
         undecided: what each of these fields may be.
         wrapped: whether a text that no escape prints begins the records, as other programs put it before lines.
-        language: language of the messages (see :mod:`.languages`); empty: English.
+        language: language of the messages (see :mod:`citus_analysis.formats.pglog.languages`); empty: English.
         verbose: whether an SQLSTATE stands before each message (`log_error_verbosity = verbose`).
     """
 
@@ -354,8 +354,7 @@ def compile_prefix(text: str) -> Prefix:
 #
 # A prefix prints an abbreviation (`CET`) or an offset (`+02`). :mod:`citus_analysis.formats.parsing.time_zones` defines
 # the abbreviations, unless the option `timezone` names the server's zone: then that zone decides, and when its clock
-# was
-# set back, the abbreviation distinguishes the two readings. The epoch (`%n`) needs no zone.
+# was set back, the abbreviation distinguishes the two readings. The epoch (`%n`) needs no zone.
 
 _US_PER_MS: Final = 1000
 _US_PER_MINUTE: Final = 60_000_000

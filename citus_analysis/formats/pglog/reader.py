@@ -1,7 +1,7 @@
 """The reader of server logs: the compiled code, or the same in Python if the installation has no compiled code.
 
-Modules outside `compiled/` and `fallback/` use these functions. The readers in Python import polars, so they are
-imported only when needed.
+Other modules use these functions and neither `compiled` nor `regular_expressions` and `python_assembly`, which define
+the right results in Python. These import polars, so they are imported only when needed.
 """
 
 from __future__ import annotations

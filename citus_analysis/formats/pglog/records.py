@@ -90,10 +90,8 @@ DETAILS: Final = {
 # Messages in lines of syslog, without its headers.
 #
 # PostgreSQL passes a message to syslog in pieces (`syslog_split_messages`): one per line, several for a long line.
-# Syslog
-# writes its header before each piece, escapes control characters (`#011` is a tab), and may put lines of other
-# processes
-# between the pieces. All pieces of a message have its process and its number.
+# Syslog writes its header before each piece, escapes control characters (`#011` is a tab), and may put lines of other
+# processes between the pieces. All pieces of a message have its process and its number.
 
 #: Syslog's escapes of control characters.
 CONTROLS: Final = {"#011": "\t", "#012": "\n", "#015": "\r"}

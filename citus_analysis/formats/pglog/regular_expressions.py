@@ -302,10 +302,9 @@ def _make_nonempty_expr(text: pl.Expr) -> pl.Expr:
 
 # Statements without their constants: fingerprint, kind and shards.
 #
-# A statement is cut into tokens; blanks and comments are dropped, each constant or parameter becomes the same sign.
-# The
-# fingerprint is the FNV-1a hash (64 bits) of the tokens, each followed by the byte 0x1f, so it is the same in
-# every process and on every platform. Besides constants these differences do not count:
+# A statement is cut into tokens; blanks and comments are dropped, each constant or parameter becomes the same sign. The
+# fingerprint is the FNV-1a hash (64 bits) of the tokens, each followed by the byte 0x1f, so it is the same in every
+# process and on every platform. Besides constants these differences do not count:
 #
 # - the case of words outside double quotes, and the number at the end of a shard's name (`usertable_102009`);
 # - the number of constants in a list: `IN (1, 2)` and `IN (3)`;
@@ -459,12 +458,11 @@ def _find_main_verb(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 # Hashes of the constants of statements and of the values of parameters, like `native/statement.c`.
 #
-# A parent's statement and the statement that it sends to a child have the same values, in any order and in other
-# forms:
+# A parent's statement and the statement that it sends to a child have the same values, in any order and in other forms:
 # `WHERE k = $1` with the parameter `'user1'`, and `WHERE (k OPERATOR(pg_catalog.=) 'user1'::text)`. The hash of a
 # statement is the sum of the hashes of its values without their quotes, so the sums of a statement and of its
-# parameters
-# add up to that of the child's statement. The hash of a value does not depend on the process or the platform.
+# parameters add up to that of the child's statement. The hash of a value does not depend on the process or the
+# platform.
 
 _NAME: Final = r'"(?:[^"\x1f]|"")*"?|[A-Za-z_\x80-\xff][A-Za-z0-9_$\x80-\xff]*'
 _VALUE_TOKEN: Final = re.compile(
@@ -1056,7 +1054,7 @@ def _build_stderr_rows(
     ), sizes
 
 
-# Detail lines linked to their records: :mod:`..compiled.detail_links` in Python.
+# Detail lines linked to their records, as the compiled scanner links them.
 
 _LINKED: Final = "record_byte_offset"
 

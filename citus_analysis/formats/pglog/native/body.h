@@ -1,4 +1,4 @@
-/* The facts in a record's text, as `body.py` defines them. */
+/* The facts in a record's text, as `regular_expressions.py` defines them. */
 
 #ifndef PGLOG_BODY_H
 #define PGLOG_BODY_H

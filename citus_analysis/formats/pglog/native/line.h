@@ -4,7 +4,7 @@
 
 #include "prefix.h"
 
-/* As in _records.py: a line continues a record, begins one, or belongs to none. */
+/* As in records.py: a line continues a record, begins one, or belongs to none. */
 enum role { CONTINUED, RECORD, STRAY };
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* The prefix of a record: whether a line begins with it, and the values in it.
  *
- * A prefix is interpreted as a sequence of elements, which `compiled/prefix_program.py` makes from a log_line_prefix. It
+ * A prefix is interpreted as a sequence of elements, which `compiled.py` makes from a log_line_prefix. It
  * matches the same texts as the regular expression of the prefix: text elements are lazy, the part after %q is optional
  * and tried first. Most lines match without backtracking (`match_straight`). With backtracking, a place that failed is
  * not tried again, so that the cost of a line is at most elements x length.

@@ -1,4 +1,4 @@
-/* The compiled scanner's interface, which `compiled/library.py` calls. */
+/* The compiled scanner's interface, which `compiled.py` calls. */
 #ifndef PGLOG_SCANNER_H
 #define PGLOG_SCANNER_H
 

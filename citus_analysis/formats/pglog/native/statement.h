@@ -1,4 +1,4 @@
-/* Fingerprint, kind, shards and values of a statement, as `fallback/statement_tokens.py` defines them.
+/* Fingerprint, kind, shards and values of a statement, as `regular_expressions.py` defines them.
  *
  * Tokens pass three stages: signs of constants, commas between constants, semicolons at the end. Each stage holds back
  * at most one kind of token until the next token is known.
