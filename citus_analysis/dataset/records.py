@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 # The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
 #
-# Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays
-# aside
+# Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays aside
 # stay in memory if the records are few, else in files of the staging folder.
 
 #: Records up to which everything stays in memory.
@@ -211,8 +210,7 @@ def _load_spilled_arrays(files: dict[str, tuple[Path, np.dtype]], *, again: bool
 # The records of one iteration by groups of sessions, so that traces are built without all records in memory.
 #
 # Few records form one group and are read from their parts. Many records are divided by session into files of the
-# staging
-# folder; each file is removed once it has been read. Assembled sessions are kept there too until the clocks are
+# staging folder; each file is removed once it has been read. Assembled sessions are kept there too until the clocks are
 # known.
 
 #: Records that are processed at once: some 100 MB with the frames built from them.
