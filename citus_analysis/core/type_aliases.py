@@ -13,7 +13,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 # Types of values that are not checked yet, and the only use of `Any`, with its reason.
 #
-# Only this module names `Any`.
+# Only this module and :mod:`citus_analysis.texts.documents` name `Any`.
 #
 # Documents of a known form have types of their own (:class:`citus_analysis.runner.journal.EntryDetail`, the notebooks
 # of :mod:`citus_analysis.report.notebooks`, pydantic's models of files that users write, lines of the manifest by
@@ -21,7 +21,5 @@ Integers: TypeAlias = NDArray[np.int64]
 
 #: A value that was read from JSON.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-#: A document whose reader examines its form, with an exception for every form that it does not know.
-UncheckedDocument: TypeAlias = Any
 #: An object of fsspec, which has no types and whose file systems have methods that its base class does not name.
 UntypedLibrary: TypeAlias = Any

@@ -25,14 +25,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
 
 import yaml
 
 from citus_analysis.errors import FormatError
-
-if TYPE_CHECKING:
-    from citus_analysis.core.type_aliases import UncheckedDocument
 
 #: Files written by hand or by the runner have a few kilobytes.
 YAML_LIMIT_BYTES: Final = 2**20
@@ -51,6 +48,10 @@ _NUMBER_STARTS: Final = frozenset("0123456789+-.")
 _LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _JSON_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS: Final = bytes(code for code in range(256) if code not in b"[]{}")
+
+
+#: A document whose reader examines its form, with an exception for every form that it does not know.
+UncheckedDocument: TypeAlias = Any
 
 
 class ExcessError(FormatError):
