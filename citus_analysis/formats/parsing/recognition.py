@@ -99,6 +99,20 @@ _HEADING: Final = re.compile(rb"(?m)^==> (\S[^\n]*) <==\r?\n")
 _SEVERAL: Final = 2
 #: Formats of these tables describe the system, not a run.
 _DESCRIBING: Final = frozenset({"settings", "nodes", "shards"})
+#: Words of tools and servers, of which a text that somebody delivered has at least one in its first lines: a text
+#: without any is not taken apart, which would take as long as reading a large file.
+_TRACES: Final = re.compile(
+    # Servers print two blanks after a severity, in any language.
+    rb"[^\s:]{2,}: {2}\S|duration: [0-9]|\b(?:LOG|ERROR|FATAL|PANIC|STATEMENT|DETAIL|HINT|CONTEXT|WARNING):"
+    rb"|error_severity"
+    rb"|(?i:postgres|pgbench|sysbench|ycsb|hammerdb|benchbase|tpcc|bexhoma|pgbouncer|sysstat|citus)|tpmC|NOPM"
+    rb"|avg-cpu|Device|%idle|%usr|%user|rkB/s|kB_read/s|swpd|await|kbmemfree|proc/s|runq-sz|pgpgin|avg10=|-total-"
+    rb"|%CPU|%iowait|\bLinux [0-9]|\bprocs\b|Overhead|cpu-clock|task-clock|cycles|\[Histogram|Percentile"
+    rb"|\[OVERALL\]|ops/sec|tps[ =:]+[0-9]|progress: |transaction type|latency average|SQL statistics|Threads started"
+    rb"|QUERY PLAN|cost=|Node Type|actual time|stats: |C-0x|S-0x|\bpg_\w|relname|datname|wait_event|usename|queryid"
+    rb"|H4sI|[0-9]+(?: [0-9]+){5,}\s*$",
+    re.MULTILINE,
+)
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -197,6 +211,8 @@ class _Text:
         if certain:
             known = find_decoration(head, self._plain, only_known=True)
             return () if known is None else (known,)
+        if self.log_line_prefix is None and self.forced is None and not _TRACES.search(head):
+            return ()
         finders = (
             (find_exports, self._decorated, self._decoration),
             (self._decoration, self._exported, find_exports),
