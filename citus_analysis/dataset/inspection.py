@@ -12,6 +12,7 @@ from typing import Final
 
 from citus_analysis.dataset.identity import FACTS, convert_facts
 from citus_analysis.dataset.recognise import (
+    SUMMARISES,
     apply_study_design,
     drop_summary_files,
     explain_unrecognised_file,
@@ -73,6 +74,11 @@ class Inspection:
         """Path and reason of each file that is not read."""
         unread = [file for file in self.files if file.problem or file.is_unrecognised]
         return {file.relative: file.problem or explain_unrecognised_file(file) for file in unread}
+
+    @cached_property
+    def summaries(self) -> list[SourceFile]:
+        """Tables that may summarise the runs of the load generators beside them: `audit --runs` compares the two."""
+        return [file for file in self.files if self.unrecognised.get(file.relative) == SUMMARISES]
 
     @cached_property
     def cells(self) -> list[dict[str, object]]:
@@ -153,11 +159,20 @@ class Inspection:
             lines += ["", *_format_table(self.cells), *self._unbalanced()]
         if self.reasons or self.unexplained:
             lines += ["", "Read off names", "", *_format_table(self._reason_rows())]
-        notes = [*self.design.contradictions, *self.design.assumptions, *self.problems]
+        notes = [*self._summary_notes(), *self.design.contradictions, *self.design.assumptions, *self.problems]
         lines += ["", *notes] if notes else []
         hint = "If this is wrong: --write identity.yml writes it down; correct it, and put it into the folder."
         lines += ["", hint] if self.design.members else []
         return "\n".join(lines)
+
+    def _summary_notes(self) -> list[str]:
+        if not self.summaries:
+            return []
+        first = self.summaries[0].relative
+        return [
+            f"{pluralize(len(self.summaries), 'table')} such as {first} may summarise these runs: "
+            f"citus-analysis audit {first} --runs SRC says what does not agree"
+        ]
 
     def _reason_rows(self) -> list[dict[str, object]]:
         rows = [dict(row) | {"values": _format_values(list(row["values"]))} for row in self.reasons]  # type: ignore[call-overload]

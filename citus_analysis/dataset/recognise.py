@@ -42,6 +42,11 @@ _TAIL_BYTES: Final = 8192
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
 _REPORT_OF: Final = {"pgbench_log": "pgbench"}
 
+#: Why a table of results is not read beside outputs of load generators.
+SUMMARISES: Final = (
+    "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
+)
+
 
 def explain_unrecognised_file(file: SourceFile) -> str:
     """A likely reason why a file was not recognised, judged by its first bytes."""
@@ -56,7 +61,7 @@ def explain_unrecognised_file(file: SourceFile) -> str:
     if not head:
         return "it is empty"
     if _states_runs(find_best_format(path.name, head)[0]):
-        return "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
+        return SUMMARISES
     return "it is binary" if b"\0" in head else describe_closest_format(path.name, head)
 
 

@@ -70,6 +70,9 @@ def _suggest_next_commands(found: Inspection, typed: str, beside: str) -> Iterat
             yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
     if found.cells:
         yield f"{runs}, all pages", f"report all {typed} --out {beside}reports"
+    tables = shlex.join(str(file.path) for file in found.summaries[:_MOST_KINDS] if file.archive is None)
+    if tables:
+        yield "what a summary says, beside its runs", f"audit {tables} --runs {typed}"
     logs = sum(file.format is not None and "log_events" in file.format.tables for file in found.files)
     if logs:
         yield counted(logs, "server log"), f"report server {typed} --out {beside}reports"

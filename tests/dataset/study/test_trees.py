@@ -267,3 +267,12 @@ def test_folders_that_are_read_one_after_the_other_are_kept_apart(tmp_path: Path
     assert runs.group_by("set_up").agg(pl.col("throughput_ops_s").n_unique())["throughput_ops_s"].to_list() == [1, 1]
     again = ca.ingest(tmp_path / "pg16", tmp_path / "out")
     assert again.unchanged == again.files
+
+
+def test_a_summary_beside_its_runs_is_to_be_audited(tmp_path: Path) -> None:
+    write_reports(tmp_path / "raw", {f"c{clients}_r1.log": (clients, 100.0 * clients) for clients in (4, 8)})
+    summary = tmp_path / "results.csv"
+    summary.write_text("system,clients,tps\npostgresql,4,400\npostgresql,8,950\n")
+    found = ca.inspect(tmp_path)
+    assert [file.path for file in found.summaries] == [summary]
+    assert "citus-analysis audit results.csv --runs" in str(found)
