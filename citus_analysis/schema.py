@@ -157,7 +157,9 @@ CHILD_PROTOCOLS: Final = ("text", "binary")
 
 #: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status`.
 STATUSES: Final = ("ok", "doubtful", "degraded", "failed")
-PHASES: Final = ("load", "run")
+#: Phase of a run that only prepares others: no statistic takes it for one of them.
+WARM_UP: Final = "warmup"
+PHASES: Final = ("load", "run", WARM_UP)
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
 COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
 #: Files of `/proc/pressure`.
@@ -397,7 +399,11 @@ _TABLES: Final = (
                 "set-up of the run, as stated or read off names; runs with different set-ups never form one series",
             ),
             Column("inferred", TEXT, "names of facts that were read off names and times of files; null if none"),
-            Column("phase", make_enum_type(PHASES), "load = the insert phase; run = the transaction phase"),
+            Column(
+                "phase",
+                make_enum_type(PHASES),
+                "load = the insert phase; run = the transaction phase; warmup = before the runs that count",
+            ),
             Column(
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"
             ),

@@ -40,11 +40,13 @@ from citus_analysis.dataset.read_source import ReadOutcome, Task, stage_rows
 from citus_analysis.dataset.recognise import (
     Remembered,
     apply_study_design,
+    describe_copies,
     drop_summary_files,
     explain_unrecognised_file,
     find_duplicates,
     hash_format_registry,
     join_logs,
+    mark_copies,
     name_sources,
     recognise,
 )
@@ -108,7 +110,7 @@ class IngestSummary:
         unchanged: files whose rows were up to date already.
         unrecognised: files that no format recognised; they are listed in `sources` with a null format. Those that
             state facts about others (`runs.csv`, `identity.yml`) are none of them.
-        duplicates: files whose content another file of the same identity has already contributed.
+        duplicates: files whose content another file has already contributed.
         rejected: rows of these files in `rejects`, including those of an earlier pass.
         failed: files that could not be read to their end.
         conflicts: load generators of a run that more than one file claims to be.
@@ -119,6 +121,7 @@ class IngestSummary:
         prefixes: one line for each prefix of server logs that was inferred.
         unread: one line for each server log of which much was not understood.
         design: what was read off names and times of files, and what contradicts it, one line each.
+        copies: one line for each measurement that several files hold.
         hints: one line for each file or fact whose addition would allow more results.
     """
 
@@ -137,6 +140,7 @@ class IngestSummary:
     prefixes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     design: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
     @property
@@ -145,7 +149,7 @@ class IngestSummary:
         files = [f"{path}: not recognised: {reason}" for path, reason in self.unrecognised_files[:_FEW_SHOWN]]
         rest = len(self.unrecognised_files) - len(files)
         more = [f"... and {rest} more that were not recognised (all: --json)"] if rest else []
-        return (*files, *more, *self.prefixes, *self.unread, *self.design, *self.hints)
+        return (*files, *more, *self.prefixes, *self.unread, *self.design, *self.copies, *self.hints)
 
     @property
     def exit_code(self) -> int:
@@ -755,6 +759,7 @@ class _IngestPass:
     messages: list[str]
     counts: Counter[str] = field(default_factory=Counter)
     design: Design = field(default_factory=Design)
+    copies: list[str] = field(default_factory=list)
     _intact_paths: frozenset[str] = frozenset()
     _damaged: set[str] = field(default_factory=set)
     _withheld: list[ParquetPart] = field(default_factory=list)
@@ -764,8 +769,12 @@ class _IngestPass:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
         plan = drop_summary_files(plan, known.values())
-        plan, self.design = apply_study_design(join_logs(plan), known.values())
-        plan = find_duplicates(name_sources(plan, known), known.values())
+        plan = mark_copies(plan)
+        self.copies = describe_copies(plan)
+        copies = [item for item in plan if item.same_as is not None]
+        measured = join_logs([item for item in plan if item.same_as is None])
+        plan, self.design = apply_study_design(measured, known.values())
+        plan = find_duplicates(name_sources([*plan, *copies], known), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:
             self.manifest.hold()
@@ -1035,6 +1044,7 @@ class _IngestPass:
             prefixes=tuple(write_prefix_notes(states)),
             unread=tuple(write_coverage_notes(states)),
             design=tuple(self.design.remarks),
+            copies=tuple(self.copies),
             hints=tuple(write_advice(self.manifest)),
         )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from blake3 import blake3
 
 from citus_analysis.dataset.digests import digest, hash_file_content
 from citus_analysis.dataset.foreign_files import find_conversion_hint
@@ -30,9 +33,12 @@ from citus_analysis.formats.deliveries.content import HEAD_BYTES
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.parsing.cuttable import CuttableFormat
 from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX
+from citus_analysis.formats.parsing.outputs import MOST_BYTES
 from citus_analysis.formats.parsing.recognition import Recognised, describe_closest_format, recognise_sources
 from citus_analysis.formats.parsing.registry import find_best_format, format_versions
 from citus_analysis.formats.parsing.transcripts import parse_hint_facts
+from citus_analysis.schema import WARM_UP
+from citus_analysis.texts.words import join_words
 
 #: (name, hash) of a file -> name of the format and delivery of each source in it.
 Remembered: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[str | None, Delivery]]]
@@ -111,7 +117,8 @@ def _recognise_file(
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
         stated = file.stated if forced is None else {**file.stated, "format": forced.name}
         whole = replace(file, hash=hash_, forced=forced is not None, stated=stated)
-        return [_add_own_facts(_select_source(whole, source), path) for source in found]
+        sources = [_add_fingerprint(_add_own_facts(_select_source(whole, source), path), path) for source in found]
+        return _mark_shorter_first(sources, path)
     except InputError as error:
         return [replace(file, hash=hash_, problem=error.problem)]
     except OSError as error:
@@ -147,11 +154,45 @@ def _assign_client_role(file: SourceFile, ended: datetime | None) -> SourceFile:
     """A load generator's file with a run, a role (main by default), and what its transcript and its stamps say."""
     stated = file.identity.to_dict()
     said: Facts = parse_hint_facts(file.delivery.hint)
+    if _is_named_warm_up(file):
+        said = {**said, "phase": WARM_UP}
     if ended is not None and not stated.keys() & TIMES:
         said["end_time"] = ended.isoformat()
     known = Identity.of(said | stated) if said else file.identity
-    run = known.run if known.run_id is not None else _run_name(file)
+    run = known.run if _without_warm_up(known).run_id is not None else _run_name(file)
     return replace(file, identity=replace(known, run=run, role=known.role or "main"))
+
+
+#: The duration that a report states.
+_STATED_DURATION: Final = re.compile(rb"^duration: ([0-9]+) s\r?$", re.MULTILINE)
+#: As many later runs of equal duration show that a shorter first one is none of them.
+_FEWEST_LATER: Final = 2
+
+
+def _mark_shorter_first(sources: list[SourceFile], path: Path) -> list[SourceFile]:
+    """The outputs in a text; a first one that is shorter than all later ones, which take equally long, is a warm-up."""
+    clients = [file for file in sources if file.is_client and file.delivery.is_part]
+    if len(clients) <= _FEWEST_LATER or clients[0].identity.phase is not None:
+        return sources
+    texts = [_read_own_text(file.delivery, Content(path), HEAD_BYTES) for file in clients]
+    first, *later = [int(found[1]) if (found := _STATED_DURATION.search(text)) else None for text in texts]
+    if first is None or len(set(later)) != 1 or later[0] is None or first >= later[0]:
+        return sources
+    own = replace(clients[0].identity, phase=WARM_UP, inferred="phase")
+    return [replace(file, identity=own) if file is clients[0] else file for file in sources]
+
+
+#: A part of a path that names a warm-up, and nothing else but a number.
+_WARM_UP_NAME: Final = re.compile(
+    r"(?i)(?:.*[^a-z])?(?<!no.)(?<!with.)(?<!without.)(?<!after.)(?:pre-?warm|warm[-_ ]?up)"
+    r"(?:[-_ ]?run)?(?:[-_. ]?[0-9])?"
+)
+
+
+def _is_named_warm_up(file: SourceFile) -> bool:
+    """Whether a client's file, or its folder, is named a warm-up; `warmup60s` may be a setting of a run."""
+    parts = strip_path_suffixes(file.key).partition("#")[0].split("/")
+    return any(_WARM_UP_NAME.fullmatch(part) for part in parts) and not is_study_name(file)
 
 
 def _run_name(file: SourceFile) -> str:
@@ -220,7 +261,13 @@ def is_study_name(file: SourceFile) -> bool:
 def is_named_by_path(file: SourceFile) -> bool:
     """Whether the run of a client's file is named after its path, because nothing states it."""
     known = file.identity
-    return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file)
+    unnamed = _without_warm_up(replace(known, run=None))
+    return known.run is not None and unnamed.run_id is None and known.run == _run_name(file)
+
+
+def _without_warm_up(known: Identity) -> Identity:
+    """An identity without the phase that a heading, a name or a duration gives it; several runs may have it."""
+    return replace(known, phase=None) if known.phase == WARM_UP else known
 
 
 def drop_summary_files(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:
@@ -287,7 +334,7 @@ def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -
             first.setdefault(_make_content_key(state.content_hash, own), state.path)
     marked: list[SourceFile] = []
     for file in files:
-        if file.format is None or file.problem or not file.bytes:
+        if file.format is None or file.problem or not file.bytes or file.same_as is not None:
             marked.append(file)
             continue
         selected = {one.name: file.options.get(one.name) for one in file.format.options if one.selects}
@@ -299,6 +346,98 @@ def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -
         for key in keys:
             first.setdefault(key, file.relative)
     return marked
+
+
+# Copies: the same measurement in several files, under names that make it several.
+
+#: Formats with one of these tables read what was measured, which never comes out the same twice.
+_MEASURING_TABLES: Final = frozenset(
+    {"clients", "client_latencies", "log_events", "cpu_samples", "device_samples", "vm_samples"}
+)
+#: Bytes at the beginning of a text by which those are found that are compared whole.
+_BEGIN_BYTES: Final = 1024
+#: Times of the day, and numbers with a fraction, but no versions and addresses.
+_MEASURED: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|(?<![\w.:])[0-9]+\.[0-9]*[1-9][0-9]*(?![\w:]|\.[0-9])")
+#: So many digits of different measured numbers do not agree by chance.
+_TELLING_DIGITS: Final = 10
+
+
+def mark_copies(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Mark measurements that are the same, byte for byte, as one in another file.
+
+    These are a log and its rotated copy, files beside the archive that they are from, a transcript beside the raw
+    files, one output under several names. Files whose run, node or iteration somebody states are left alone, and so
+    are texts with too few measured numbers: several runs can fail with the same words. Of equal ones, the file that is
+    no part of an archive or of another text counts.
+    """
+    alike: dict[str, list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if file.fingerprint and not file.problem:
+            alike[file.fingerprint].append(file)
+    same: dict[str, str] = {}
+    for group in alike.values():
+        first: dict[str, SourceFile] = {}
+        for file in sorted(group, key=_rank_original) if len(group) > 1 else ():
+            content = _hash_text(file)
+            if content and (original := first.setdefault(content, file)) is not file:
+                same[file.location] = original.relative
+    return [replace(file, same_as=same.get(file.location)) for file in files]
+
+
+def describe_copies(files: Iterable[SourceFile]) -> list[str]:
+    """One line for each measurement that several files have."""
+    copies: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        if file.same_as is not None:
+            copies[file.same_as].append(file.relative)
+    return [
+        f"{original}: also in {join_words(sorted(others)[:_FEW_NAMED])}"
+        f"{f' and {len(others) - _FEW_NAMED} more' if len(others) > _FEW_NAMED else ''}; counted once"
+        for original, others in sorted(copies.items())
+    ]
+
+
+_FEW_NAMED: Final = 3
+
+
+def _rank_original(file: SourceFile) -> tuple[bool, bool, bool, str]:
+    is_compressed = strip_compression_suffix(file.path.name) != file.path.name
+    return file.archive is not None, file.delivery.is_part, is_compressed, file.location
+
+
+def _add_fingerprint(file: SourceFile, path: Path) -> SourceFile:
+    """A measurement whose run nobody states, with the hash of its beginning."""
+    is_measurement = file.format is not None and not _MEASURING_TABLES.isdisjoint(file.format.tables)
+    if not is_measurement or file.problem or _is_stated(file):
+        return file
+    begin = _read_own_text(file.delivery, Content(path), _BEGIN_BYTES).lstrip()
+    return replace(file, fingerprint=digest((file.format and file.format.name, begin.rstrip().hex())))
+
+
+def _is_stated(file: SourceFile) -> bool:
+    """Whether somebody states what distinguishes a file from others."""
+    if file.is_client:
+        return is_study_name(file) or not is_named_by_path(file)
+    named, known = name_facts(file.path.name, file.identity.resource), file.identity
+    return "node" in named or known.iteration is not None or (known.node is not None and file.delivery.node is None)
+
+
+def _read_own_text(delivery: Delivery, content: Content, size: int) -> bytes:
+    """The first bytes of the text of a source, without the transcript around it."""
+    begin = delivery.begin + delivery.before
+    end = None if delivery.end is None else delivery.end - delivery.after
+    return delivery.head(content, begin + size)[begin:end]
+
+
+def _hash_text(file: SourceFile) -> str:
+    """Hash of the whole text of a source; empty if it is too long to be read at once, or has few measured numbers."""
+    try:
+        with open_local_copy(file) as path:
+            text = _read_own_text(file.delivery, Content(path), MOST_BYTES + 1).strip()
+    except (InputError, OSError):
+        return ""
+    digits = sum(len(number) - number.count(b".") for number in set(_MEASURED.findall(text[:HEAD_BYTES])))
+    return digest(blake3(text).hexdigest()) if digits >= _TELLING_DIGITS and len(text) <= MOST_BYTES else ""
 
 
 def _get_part_facts(name: str) -> dict[str, str | int]:

@@ -244,7 +244,8 @@ class SourceFile(FoundFile):
         problem: reason why it cannot be read.
         source_id: stable name, from the resource and the path within it.
         own: what the output of a load generator says of itself, where its name does not state its run.
-        same_as: path of another file that contributed the same content for the same identity.
+        fingerprint: hash of the beginning of a measurement whose run nobody states; empty for others.
+        same_as: path of another file that contributed the same content.
         cuts: where stretches of it begin that can be read by themselves, without the first; empty if it is not cut.
     """
 
@@ -261,6 +262,7 @@ class SourceFile(FoundFile):
     problem: str | None = None
     source_id: str = ""
     own: OwnFacts = UNKNOWN
+    fingerprint: str = ""
     same_as: str | None = None
     cuts: tuple[int, ...] = ()
 

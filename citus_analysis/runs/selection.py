@@ -28,6 +28,7 @@ from citus_analysis.runs.set_ups import (
     describe_ingest_option,
 )
 from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.schema import WARM_UP
 from citus_analysis.texts.words import pluralize
 
 #: Operation of runs that are no load, and whose workload is not known.
@@ -100,7 +101,7 @@ def select_runs(
     Args:
         dataset: source of the tables `runs`, `settings`, `clients` and `nodes`.
         resources: glob patterns, separated by commas.
-        phase: `load`, `run` or `all`.
+        phase: `load`, `run`, `warmup` or `all`, which are all but warm-ups.
         workload: one workload's name; empty: all. The load phase is not filtered by it.
         allow: `degraded` to select degraded runs as well.
 
@@ -119,6 +120,11 @@ def select_runs(
         if runs.is_empty():
             known = f"phases are {', '.join(phases)}" if phases else "the phase of none is known"
             raise InsufficientDataError(f"no run has phase={phase}; {known}", way_out="phase=all takes all runs")
+    notes: list[str] = []
+    prepared = runs.filter(pl.col("phase") == WARM_UP).height
+    if phase == "all" and 0 < prepared < runs.height:
+        runs = runs.filter(pl.col("phase").ne_missing(WARM_UP))
+        notes.append(f"{pluralize(prepared, 'warm-up')} {'is' if prepared == 1 else 'are'} left out (phase=warmup)")
     if workload:
         runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
     statuses = list_allowed_statuses(allow)
@@ -131,8 +137,8 @@ def select_runs(
         )
     left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
     chosen = _add_setup_columns(ok, dataset, settings)
-    notes = (*write_used_run_notes(ok), *_describe_unknown_workloads(chosen))
-    return Selection(chosen, _tabulate_exclusion_reasons(left_out), _list_hardware(settings, ok), notes)
+    notes += [*write_used_run_notes(ok), *_describe_unknown_workloads(chosen)]
+    return Selection(chosen, _tabulate_exclusion_reasons(left_out), _list_hardware(settings, ok), tuple(notes))
 
 
 def _describe_unknown_workloads(runs: pl.DataFrame) -> list[str]:

@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Final
 
 from citus_analysis.redaction import redact
+from citus_analysis.schema import WARM_UP
 
 #: A hint keeps this many characters, the last ones.
 HINT_CHARS: Final = 2000
@@ -292,7 +293,46 @@ def parse_hint_facts(hint: str) -> dict[str, str | int]:
         for fact, value in _find_stated_facts(line):
             found.setdefault(fact, set()).add(value)
     certain = ((fact, *values) for fact, values in found.items() if len(values) == 1)
-    return {fact: value if fact in _TEXTS else int(value) for fact, value in certain}
+    facts = {fact: value if fact in _TEXTS else int(value) for fact, value in certain}
+    return {**facts, "phase": WARM_UP} if announces_warm_up(hint) else facts
+
+
+#: A warm-up, with a number and a duration.
+_WARM_UP: Final = re.compile(
+    r"\b(?:pre-?warm(?:ing|up)?|warm(?:ing)?[-_ ]?up)\b(?: (?:run|phase|pass|iteration|round|test|of))?"
+    r"(?: ?[#:]?[0-9]+(?:/[0-9]+)?)?"
+    r"(?:,? \(?(?:for )?[0-9]+ ?(?:s|sec|secs|seconds|min|m|minutes)\b\)?)?"
+)
+#: What else a line may be about.
+_MEASURED: Final = re.compile(
+    r"\b(?:runs?|rep|repeat|repetition|iteration|iter|trial|round|measure\w*|benchmark\w*|test|main|load|sweep)\b"
+)
+_OVER: Final = re.compile(r"\b(?:done|finished|completed?|over|ended|end|no|without|skip\w*|after|off)\b")
+
+
+def announces_warm_up(hint: str) -> bool:
+    r"""Whether the last line before an output that speaks of a warm-up or of a run says that a warm-up begins.
+
+    Args:
+        hint: text of the transcript before an output.
+
+    Example:
+        >>> announces_warm_up("=== RUN 1 ===\n=== WARMUP ==="), announces_warm_up("=== warm-up ===\n=== run 1 ===")
+        (True, False)
+        >>> announces_warm_up("--- warm-up done"), announces_warm_up("warmup: 60 s, run: 600 s")
+        (False, False)
+    """
+    for line in reversed(hint.lower().splitlines()):
+        if _COMMAND.match(line.encode()):
+            continue
+        rest, warm = _WARM_UP.subn(" ", line)
+        if _OVER.search(rest) and warm:
+            return False
+        if _MEASURED.search(rest):
+            return False
+        if warm:
+            return True
+    return False
 
 
 def _find_stated_facts(line: str) -> Iterator[tuple[str, str]]:
