@@ -177,9 +177,9 @@ def test_numbers_of_settings_are_no_repeats(names: str, rates: tuple[int, ...], 
 
 
 def test_runs_of_other_conditions_are_no_repeats(tmp_path: Path) -> None:
-    for side in ("pd", "pg"):
-        write_reports(tmp_path / "tree", {f"{side}_run1.txt": (8, 45.0), f"{side}_run2.txt": (8, 45.1)})
-        write_reports(tmp_path / "tree", {f"{side}_run3.txt": (8, 44.9)}, end="including reconnection times")
+    for side, rate in (("pd", 45.0), ("pg", 45.5)):
+        write_reports(tmp_path / "tree", {f"{side}_run1.txt": (8, rate), f"{side}_run2.txt": (8, rate + 0.1)})
+        write_reports(tmp_path / "tree", {f"{side}_run3.txt": (8, rate - 0.1)}, end="including reconnection times")
     found = runs_of(tmp_path / "tree", tmp_path / "out", "set_up", "iteration")
     assert found == [
         (set_up, iteration)
