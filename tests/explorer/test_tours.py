@@ -28,3 +28,15 @@ def test_a_study_from_files_ends_in_a_verdict(sources: str, tmp_path: Path) -> N
     text = shown("02_from_files_to_verdict", {"folder": str(RECORDED), "sources": sources}, tmp_path)
     assert any(word in text for word in ("faster", "slower", "equivalent", "inconclusive"))
     assert "Plotly" in text or "plotly" in text
+
+
+def test_every_cell_of_ones_own_numbers_shows_something(tmp_path: Path) -> None:
+    shown("03_your_own_numbers", {}, tmp_path)
+    cells = json.loads((tmp_path / "03_your_own_numbers.ipynb").read_text(encoding="utf-8"))["cells"]
+    parameters = {"parameters", "injected-parameters"}
+    code = [
+        one for one in cells if one["cell_type"] == "code" and not parameters & set(one["metadata"].get("tags", ()))
+    ]
+    assert len(code) >= 6
+    assert all(one["outputs"] for one in code)
+    assert "2 versions x 3 clients x 5 repeats: 30 runs" in str(code[0]["outputs"])

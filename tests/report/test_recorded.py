@@ -159,9 +159,8 @@ def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
     assert (row["system_measured"], row["checkpoints"]) == ("w2-checkpoint-insert", "6")
 
 
-def test_the_tour_has_ten_cells_and_runs(dataset: Path, tmp_path: Path) -> None:
+def test_the_tour_runs_and_says_what_it_finds(dataset: Path, tmp_path: Path) -> None:
     tour = ROOT / "notebooks" / "00_tour.ipynb"
-    assert len(json.loads(tour.read_text(encoding="utf-8"))["cells"]) == 10
     parameters = {"dataset": str(dataset), "resources": "w2-t16-*", "loads": "w?-t16-insert"}
     with Kernel() as kernel:
         kernel.execute(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
