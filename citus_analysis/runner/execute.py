@@ -364,6 +364,8 @@ def _run_all(
         processes = ending.enter_context(Processes(private / PROCESSES))
         ledger = Ledger.read(journal)
         remake_outcomes(tree, ledger)
+        # What a killed runner left of a run that it had finished.
+        shutil.rmtree(private / "attempts", ignore_errors=True)
         chosen = reopen_runs(experiment, ledger, choice, journal)
         course = Course(experiment, make_plan(experiment, ledger.more), chosen, ledger, journal, watch)
         target = make_target(experiment, private, replace_table=replace_table)

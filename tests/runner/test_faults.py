@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import connections, read_overview, server_state
 from citus_analysis.runner.cluster import FolderLogs
 from citus_analysis.runner.embedded import SUPERUSER, Embedded
-from citus_analysis.runner.execute import remake_outcomes
-from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
+from citus_analysis.runner.execute import remake_outcomes, run_experiment
+from citus_analysis.runner.experiment import EmbeddedTarget, load_experiment, parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.plan import list_configurations, make_plan
 from citus_analysis.runner.schedule import JOURNAL, PRIVATE, Ledger, begin
 from citus_analysis.runner.server_state import ClusterInUseError, ClusterLock
 from citus_analysis.runner.system import ServerNode
@@ -130,3 +135,58 @@ def test_a_statement_that_waits_names_who_blocks_it(server: ServerNode, monkeypa
             connections.query(connection, "SELECT pg_sleep(20)", timeout_s=0.5)
         # The session can be used again.
         assert connections.query(connection, "SELECT 1") == [(1,)]
+
+
+#: Ends the process by SIGKILL right after it has written a line of the journal.
+KILLED = """
+import os, signal, sys
+from citus_analysis.runner.journal import Journal
+from citus_analysis.runner import run_experiment
+from citus_analysis.runner.experiment import load_experiment
+append = Journal.append
+def killed(self, subject, state, **detail):
+    entry = append(self, subject, state, **detail)
+    if (subject, state) == (sys.argv[3], sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return entry
+Journal.append = killed
+run_experiment(load_experiment(sys.argv[1]), sys.argv[2], resume=sys.argv[5] == "resume")
+"""
+STATES = ("begun", "prepared", "loaded", "monitored", "measured", "publishing", "collected", "verified")
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_runner_killed_in_every_state_loses_nothing(tmp_path: Path) -> None:
+    """Each iteration is killed in another state; without a resume, none that was not judged counts as measured."""
+    document = {
+        "name": "killed",
+        "target": {"kind": "embedded"},
+        "driver": {"kind": "pgbench"},
+        "matrix": {"workloads": ["c"], "threads": [2], "records": [100], "operations": [400]},
+        "iterations": len(STATES),
+        "samplers": {"iostat": False, "vmstat": False},
+    }
+    (tmp_path / "e.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    tree = tmp_path / "out"
+    resource = list_configurations(load_experiment(tmp_path / "e.yml"))[0].resource
+    for number, state in enumerate(STATES, start=1):
+        how = "resume" if number > 1 else "begin"
+        run_id = f"{resource}#{number}"
+        arguments = [sys.executable, "-c", KILLED, tmp_path / "e.yml", tree, run_id, state, how]
+        done = subprocess.run(arguments, check=False, capture_output=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        entry = next((one for one in read_outcomes(tree / resource) if one["iteration"] == str(number)), None)
+        if any((tree / resource / "YCSB" / "raw").glob(f"run_*_{number}_0_*")):
+            assert entry is not None
+            assert (entry["outcome"] == "verified") == (state == "verified")
+    run_experiment(load_experiment(tmp_path / "e.yml"), tree, resume=True)
+    assert [one["outcome"] for one in read_outcomes(tree / resource)] == ["verified"] * len(STATES)
+    assert len(list((tree / resource / "YCSB" / "raw").glob("run_*"))) == len(STATES)
+    assert read_overview(tree).count("verified") == len(STATES)
+    assert not any((tree / PRIVATE / "attempts").glob("*"))
+
+
+def read_outcomes(folder: Path) -> list[dict[str, str]]:
+    file = folder / "outcomes.csv"
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines())) if file.exists() else []
