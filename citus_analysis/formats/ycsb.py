@@ -888,7 +888,7 @@ class Ycsb(Format):
     """Output of YCSB clients, versions 0.1 to 0.18."""
 
     name: ClassVar[str] = "ycsb"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_latencies", "client_errors")
     noise = (
         "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "

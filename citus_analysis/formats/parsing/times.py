@@ -43,9 +43,36 @@ def time_column(header: Sequence[str]) -> str | None:
     return next((name for name in _NAMES if name in header), None)
 
 
+#: Times of one file that go back by more are of another hour, not lines in another order.
+_DISORDER: Final = pl.duration(minutes=1)
+#: An hour that comes twice is over.
+_OVER: Final = pl.duration(hours=3)
+
+
 def convert_local_to_utc(local: _Times, zone: str) -> _Times:
-    """Local times of a zone in UTC: the first where clocks are set back, null where they are set forward."""
-    return local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    """Local times of a zone, in the order of their file, in UTC; null where clocks are set forward.
+
+    In the hour that comes twice where clocks are set back, times are of the first one until they go back.
+
+    Example:
+        >>> clock = pl.Series(["2025-11-02 01:59:50", "2025-11-02 01:00:00"]).str.to_datetime()
+        >>> convert_local_to_utc(clock, "America/New_York").dt.strftime("%H:%M:%S").to_list()
+        ['05:59:50', '06:00:00']
+    """
+    early = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    late = local.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.convert_time_zone("UTC")
+    if isinstance(early, pl.Series) and isinstance(late, pl.Series):
+        pair = pl.DataFrame({"early": early, "late": late})
+        return pair.select(_choose_hour(pl.col("early"), pl.col("late")).alias(local.name)).to_series()
+    return _choose_hour(early, late)
+
+
+def _choose_hour(early: pl.Expr, late: pl.Expr) -> pl.Expr:
+    """The later of two possible times from where the earlier one would go back."""
+    twice = early != late
+    returned = twice & (early < early.shift(1).cum_max().forward_fill() - _DISORDER)
+    since = early - pl.when(returned).then(early).forward_fill()
+    return pl.when(twice & (since < _OVER)).then(late).otherwise(early)
 
 
 def time_expr(text: pl.Expr, timezone: str) -> pl.Expr:
@@ -104,7 +131,7 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
         texts: such as `11/20/2026 09:10:57 PM` or `2026-11-20T21:10:57+0200`.
         order: order of day, month and year in dates without a leading year of four digits; see
             :func:`infer_date_order`.
-        timezone: zone of texts without an offset. A time repeated when clocks are set back counts as the first.
+        timezone: zone of texts without an offset; see :func:`convert_local_to_utc`.
     """
     if texts.null_count() == len(texts):
         return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))
