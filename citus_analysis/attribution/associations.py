@@ -164,7 +164,7 @@ def collect_node_measures(source: TableSource, runs: pl.DataFrame) -> pl.DataFra
     Returns:
         `resource`, `run_id`, `node`, `measure` (one of :data:`MEASURE_WORDS`), `value`.
     """
-    read = _ResourceTables(source, runs)
+    read = _AssociationTables(source, runs)
     found = [*_measure_machines(read), *_measure_counters(read), *_measure_log_events(read), *_measure_sessions(read)]
     empty = pl.DataFrame(schema=dict.fromkeys(_LONG[:-1], pl.String) | {"value": pl.Float64})
     usable = [
@@ -175,7 +175,7 @@ def collect_node_measures(source: TableSource, runs: pl.DataFrame) -> pl.DataFra
     return long.filter(pl.col("value").is_finite())
 
 
-class _ResourceTables:
+class _AssociationTables:
     """Tables of the runs' resources."""
 
     def __init__(self, source: TableSource, runs: pl.DataFrame) -> None:
@@ -206,7 +206,7 @@ def _melt_measures(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Itera
         yield means.select(*_NODE, pl.lit(name).alias("measure"), value=name)
 
 
-def _measure_machines(read: _ResourceTables) -> Iterator[pl.DataFrame]:
+def _measure_machines(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     shares = {f"cpu_{name}": pl.col(name).mean() for name in ("iowait_percent", "steal_percent")}
     yield from _melt_measures(
         read.inside("cpu_samples"), {"cpu_busy_percent": make_busy_percent_expr().mean(), **shares}
@@ -229,7 +229,7 @@ def _measure_machines(read: _ResourceTables) -> Iterator[pl.DataFrame]:
     yield from _melt_measures(devices.filter(pl.col("utilization_percent").is_not_null()), of_device)
 
 
-def _read_cgroup_samples(read: _ResourceTables) -> pl.DataFrame:
+def _read_cgroup_samples(read: _AssociationTables) -> pl.DataFrame:
     """Samples of the nodes' control groups; where a host has those of several nodes, their names stand for nodes."""
     held = read.inside("throttle_samples", "control_group").filter(~pl.col("control_group").str.contains("client"))
     several = pl.col("control_group").n_unique().over(_NODE) > 1
@@ -238,7 +238,7 @@ def _read_cgroup_samples(read: _ResourceTables) -> pl.DataFrame:
     return held.with_columns(node=pl.when(several).then(name).otherwise("node"))
 
 
-def _measure_counters(read: _ResourceTables) -> Iterator[pl.DataFrame]:
+def _measure_counters(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     counters = read.of("server_counters").with_columns(pl.col("view", "counter").cast(pl.String))
     placed = (
         counters.drop_nulls("value")
@@ -251,7 +251,7 @@ def _measure_counters(read: _ResourceTables) -> Iterator[pl.DataFrame]:
         yield from _melt_measures(mine, {measure: pl.col("value").sum() / pl.col("operations_done").first()})
 
 
-def _measure_log_events(read: _ResourceTables) -> Iterator[pl.DataFrame]:
+def _measure_log_events(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     checkpoints = read.of("checkpoints").drop("run_id").join(read.minutes, on="resource")
     during = checkpoints.filter(pl.col("end_time").is_between(pl.col("from_time"), pl.col("until_time")))
     yield from _compute_event_rates(read, during, "checkpoints_per_min")
@@ -268,7 +268,7 @@ def _measure_log_events(read: _ResourceTables) -> Iterator[pl.DataFrame]:
         yield from _compute_event_rates(read, events.filter(kind=kind), measure)
 
 
-def _compute_event_rates(read: _ResourceTables, events: pl.DataFrame, measure: str) -> Iterator[pl.DataFrame]:
+def _compute_event_rates(read: _AssociationTables, events: pl.DataFrame, measure: str) -> Iterator[pl.DataFrame]:
     """Events per minute; 0 for nodes of the same runs that had none, if any node of any run had one."""
     nodes = events.select("node").unique()
     counts = events.group_by(_NODE).len("events")
@@ -276,7 +276,7 @@ def _compute_event_rates(read: _ResourceTables, events: pl.DataFrame, measure: s
     yield from _melt_measures(every, {measure: pl.col("events").fill_null(0).first() / pl.col("minutes").first()})
 
 
-def _measure_sessions(read: _ResourceTables) -> Iterator[pl.DataFrame]:
+def _measure_sessions(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     sessions = select_client_sessions(read.of("activity_samples"), read.runs)
     if sessions.is_empty():
         return

@@ -131,7 +131,7 @@ _TYPED: Final = "local:N, or the address of a Dask scheduler, such as tcp://head
 
 
 @dataclass(frozen=True)
-class Cluster:
+class DaskCluster:
     """Workers that take tasks.
 
     Attributes:
@@ -158,7 +158,7 @@ class _DaskClient(Protocol):
 
 
 @contextmanager
-def connect_cluster(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
+def connect_cluster(address: str, same: Callable[[], str]) -> Iterator[DaskCluster]:
     """A cluster as a context; processes on this machine end with it.
 
     Args:
@@ -179,13 +179,13 @@ def connect_cluster(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
             with _connect_client(address, same) as client:
                 executor = client.get_executor(retries=_RETRIES, pure=False)
                 try:
-                    yield Cluster(executor, sum(client.nthreads().values()), partial(_answers, client))
+                    yield DaskCluster(executor, sum(client.nthreads().values()), partial(_answers, client))
                 finally:
                     executor.shutdown(wait=False)
         else:
             number = int(local.group(1))
             with start_local_processes(number, _RETRIES) as executor:
-                yield Cluster(executor, number, lambda *_call: {})
+                yield DaskCluster(executor, number, lambda *_call: {})
 
 
 @contextmanager
@@ -285,7 +285,7 @@ def _silence_dask_logs() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def require_visible(cluster: Cluster, paths: Sequence[str]) -> None:
+def require_visible(cluster: DaskCluster, paths: Sequence[str]) -> None:
     """Refuse workers on which folders of this machine are missing.
 
     Raises:

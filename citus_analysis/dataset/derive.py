@@ -225,7 +225,7 @@ def _apply_per_resource(
 def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
-    from citus_analysis.dataset.records import group_records_by_session, take_in
+    from citus_analysis.dataset.records import consume_records, group_records_by_session
     from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder
     from citus_analysis.spans.executions import is_distributed_cluster as are_distributed
     from citus_analysis.spans.traces import trace_iteration, trace_pass
@@ -241,7 +241,9 @@ def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
             try:
                 chosen = (tables.resource, iteration)
-                records = take_in(parts, tables.folder, chosen, nodes, Path(name), distributed=distributed, jobs=jobs)
+                records = consume_records(
+                    parts, tables.folder, chosen, nodes, Path(name), distributed=distributed, jobs=jobs
+                )
             except NotInOrder:
                 pass
             else:

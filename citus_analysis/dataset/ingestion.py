@@ -54,7 +54,7 @@ from citus_analysis.dataset.resource_folders import Identifier
 from citus_analysis.dataset.run_windows import KnownRun, assign
 from citus_analysis.dataset.source_files import SourceFile
 from citus_analysis.dataset.store import FolderStore
-from citus_analysis.dataset.study_design import Design
+from citus_analysis.dataset.study_design import FileDesign
 from citus_analysis.dataset.walk import (
     MANIFEST_NAME,
     display,
@@ -758,7 +758,7 @@ class _IngestPass:
     gauge: _Gauge
     messages: list[str]
     counts: Counter[str] = field(default_factory=Counter)
-    design: Design = field(default_factory=Design)
+    design: FileDesign = field(default_factory=FileDesign)
     copies: list[str] = field(default_factory=list)
     _intact_paths: frozenset[str] = frozenset()
     _damaged: set[str] = field(default_factory=set)

@@ -22,7 +22,7 @@ from citus_analysis.dataset.recognise import (
 )
 from citus_analysis.dataset.resource_folders import Identifier
 from citus_analysis.dataset.source_files import SourceFile
-from citus_analysis.dataset.study_design import Design
+from citus_analysis.dataset.study_design import FileDesign
 from citus_analysis.dataset.walk import outline_url_sources, unpack_archives, walk_outlined_paths
 from citus_analysis.dataset.workers import Pool
 from citus_analysis.errors import InputError
@@ -50,7 +50,7 @@ class Inspection:
     """
 
     files: tuple[SourceFile, ...]
-    design: Design
+    design: FileDesign
     problems: tuple[str, ...] = ()
 
     @cached_property

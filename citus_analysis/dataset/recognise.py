@@ -25,7 +25,7 @@ from citus_analysis.dataset.identity import (
 )
 from citus_analysis.dataset.manifest import SourceState
 from citus_analysis.dataset.source_files import SourceFile, own_facts
-from citus_analysis.dataset.study_design import Design, Member, assign_companions, read_design
+from citus_analysis.dataset.study_design import FileDesign, Member, assign_companions, read_design
 from citus_analysis.dataset.walk import describe_read_error, find_file_at, open_local_copy
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, format_named
@@ -461,7 +461,7 @@ def _make_content_key(hash_: str, identity: Mapping[str, object]) -> str:
 
 def apply_study_design(
     files: Sequence[SourceFile], known: Iterable[SourceState] = ()
-) -> tuple[list[SourceFile], Design]:
+) -> tuple[list[SourceFile], FileDesign]:
     """Files with the identities of the design of their study or of what is beside them, and the design.
 
     Files whose run is stated keep it, unless several claim to be the same load generator of it: these differ by their

@@ -59,7 +59,7 @@ _NEVER: Final = np.iinfo(np.int64).max
 _NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
 
 
-def take_in(
+def consume_records(
     parts: Sequence[ParquetPart],
     dataset: Path,
     chosen: tuple[str, int | None],

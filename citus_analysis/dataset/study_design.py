@@ -566,7 +566,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Design:
+class FileDesign:
     """The design that was read.
 
     Attributes:
@@ -602,7 +602,7 @@ def _format_inferred_facts(facts: Collection[str]) -> str:
     return f"{', '.join(sorted(facts))} read off names"
 
 
-def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> Design:
+def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> FileDesign:
     """The design of a study.
 
     Args:
@@ -630,7 +630,7 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
         ]
         placed = _assign_run_identities(_add_set_ups(doubted, beside_others))
     assumed += _list_unused_facts(members, placed)
-    return Design(tuple(placed), tuple(contradictions), assumptions=tuple(assumed))
+    return FileDesign(tuple(placed), tuple(contradictions), assumptions=tuple(assumed))
 
 
 def _collect_path_tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[Token]:

@@ -105,11 +105,11 @@ class PgbenchLog(Format):
         pattern, share = _detect_log_kind(content.head)
         if share <= _MOST:
             raise FormatError("its first lines are not of a pgbench log", path=content.path, way_out="pass --format")
-        yield from parse_each_block(content, _PgbenchLog(pattern).block, _LONG)
+        yield from parse_each_block(content, _PgbenchBlockParser(pattern).block, _LONG)
 
 
 @dataclass
-class _PgbenchLog:
+class _PgbenchBlockParser:
     """The state of parsing one file: the time of its first line, and the length of its intervals."""
 
     pattern: str

@@ -726,7 +726,7 @@ _NO_BUCKET: Final = "not a bucket of a histogram that YCSB records"
 
 
 @dataclass
-class Parser(ReportParser):
+class YcsbParser(ReportParser):
     """The state of parsing one file.
 
     Attributes:
@@ -913,7 +913,7 @@ class Ycsb(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        return Parser(timezone=timezone_of(hints.options)).pieces(content)
+        return YcsbParser(timezone=timezone_of(hints.options)).pieces(content)
 
 
 FORMAT: Final = Ycsb()

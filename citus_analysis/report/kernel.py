@@ -25,7 +25,7 @@ CellCallback = Callable[[int, int], None]
 _Result = TypeVar("_Result")
 
 
-class Kernel:
+class NotebookWorker:
     """A process that executes notebooks one after the other, each in an empty namespace.
 
     Importing statistics and figures takes a second or two, as long as computing a report. The process imports them

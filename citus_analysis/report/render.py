@@ -63,7 +63,7 @@ from citus_analysis.spans.profile import choose_profiled_threads, select_stateme
 from citus_analysis.texts.names import is_url
 
 if TYPE_CHECKING:
-    from citus_analysis.report.kernel import Kernel
+    from citus_analysis.report.kernel import NotebookWorker
 
 # Values of parameters that depend on the dataset, checked before a kernel starts.
 #
@@ -165,7 +165,7 @@ _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {
 
 
 def find_obstacles(
-    dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]], kernels: Queue[Kernel]
+    dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]], kernels: Queue[NotebookWorker]
 ) -> dict[str, str]:
     """Report -> the reason why it has nothing to show with the given values; other reports are left out.
 
@@ -192,7 +192,7 @@ def find_obstacles(
     return found
 
 
-def _open_in(kernels: Queue[Kernel], dataset: Path | str) -> None:
+def _open_in(kernels: Queue[NotebookWorker], dataset: Path | str) -> None:
     """Open the dataset in the processes that show it, which then need not open it for each report.
 
     Raises:
@@ -339,7 +339,7 @@ def render_reports(
         shown = [name for name in wanted if name not in left_out]
         index = ("index.html" if len(wanted) > 1 else find_index_link(target)) if html else None
 
-        def render(name: str, kernel: Kernel) -> ReportResult:
+        def render(name: str, kernel: NotebookWorker) -> ReportResult:
             return _render(name, kernel, source, target, given[name], library, index, progress)
 
         made = ChainMap(*pool.map(partial(_render_in_sequence, render, kernels), _group_reports(shown)))
@@ -363,7 +363,7 @@ def _group_reports(names: Sequence[str]) -> list[list[str]]:
 
 
 def _render_in_sequence(
-    render: Callable[[str, Kernel], ReportResult], kernels: Queue[Kernel], names: Sequence[str]
+    render: Callable[[str, NotebookWorker], ReportResult], kernels: Queue[NotebookWorker], names: Sequence[str]
 ) -> dict[str, ReportResult | Exception]:
     """Reports made one after the other by one process, or the errors instead of them."""
     kernel, made = kernels.get(), dict[str, ReportResult | Exception]()
@@ -432,20 +432,20 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
 
 
 @contextmanager
-def _start_kernels(number: int) -> Iterator[Queue[Kernel]]:
+def _start_kernels(number: int) -> Iterator[Queue[NotebookWorker]]:
     """Kernels for `number` reports at once; they import their libraries while parameters are checked here."""
-    from citus_analysis.report.kernel import Kernel
+    from citus_analysis.report.kernel import NotebookWorker
 
     with ExitStack() as stack:
-        waiting: Queue[Kernel] = Queue()
+        waiting: Queue[NotebookWorker] = Queue()
         for _ in range(number):
-            waiting.put(stack.enter_context(Kernel(alone=number == 1)))
+            waiting.put(stack.enter_context(NotebookWorker(alone=number == 1)))
         yield waiting
 
 
 def _render(
     name: str,
-    kernel: Kernel,
+    kernel: NotebookWorker,
     dataset: Path | str,
     out: Path,
     parameters: Mapping[str, Scalar],

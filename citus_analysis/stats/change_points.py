@@ -650,7 +650,7 @@ def _mean_inflation(n: Floats, phi: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _LevelStep:
     place: int
     score: float
 
@@ -661,7 +661,7 @@ def _narrowest_first(
     scores: Floats,
     limit: float,
     known: dict[tuple[int, int, int], int] | None = None,
-) -> list[_Step]:
+) -> list[_LevelStep]:
     """Places of the changes, taken from the narrowest significant windows first; `known` are places found before."""
     known = {} if known is None else known
 
@@ -697,7 +697,7 @@ def _narrowest_first(
     for number, (_, score) in enumerate(found, 1):
         first, place, last = ends[number - 1 : number + 2]
         here = (np.abs(windows.place - place) <= _SAME) & (windows.start >= first) & (windows.stop <= last)
-        steps.append(_Step(place, float(scores[here].max(initial=score))))
+        steps.append(_LevelStep(place, float(scores[here].max(initial=score))))
     return steps
 
 
@@ -748,7 +748,7 @@ def _location(values: Floats) -> tuple[float, float]:
 
 
 def _describe(
-    sample: Floats, steps: Sequence[_Step], phi: float, limit: float
+    sample: Floats, steps: Sequence[_LevelStep], phi: float, limit: float
 ) -> tuple[tuple[ChangePoint, ...], Floats]:
     """The changes with their sizes and intervals, and the level at each value."""
     n = sample.size
@@ -775,7 +775,7 @@ def _describe(
 
 
 def _sized(
-    sample: Floats, first: int, step: _Step, last: int, phi: float, limit: float, ramps: Sequence[_Ramp]
+    sample: Floats, first: int, step: _LevelStep, last: int, phi: float, limit: float, ramps: Sequence[_Ramp]
 ) -> ChangePoint:
     """A step with its size between the changes beside it."""
     # Values of a ramp beside it do not belong to its level.

@@ -14,7 +14,7 @@ import pytest
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
 from citus_analysis.dataset.digests import hash_file_content
 from citus_analysis.dataset.manifest import ParquetPart, lock_dataset
-from citus_analysis.dataset.records import take_in
+from citus_analysis.dataset.records import consume_records
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed
 from citus_analysis.formats.parsing.recognition import Recognised, recognise_sources
@@ -604,9 +604,9 @@ def test_traces_of_an_iteration_read_its_files_alone(
 
     def counted(parts: Sequence[ParquetPart], *rest: Any, **options: Any) -> Pass:
         read.append(len(parts))
-        return take_in(parts, *rest, **options)
+        return consume_records(parts, *rest, **options)
 
-    monkeypatch.setattr("citus_analysis.dataset.records.take_in", counted)
+    monkeypatch.setattr("citus_analysis.dataset.records.consume_records", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]

@@ -29,7 +29,7 @@ def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise streamed.NotInOrder
 
-    monkeypatch.setattr(records, "take_in", refuse)
+    monkeypatch.setattr(records, "consume_records", refuse)
     monkeypatch.setattr(records, "MOST_RECORDS", 2_000)
     assert of_recordings(jobs=1) == KNOWN["recordings"]
 

@@ -26,7 +26,7 @@ TABLES = {
 
 def refused() -> AbstractContextManager[object]:
     """As if no records stood in order."""
-    return patch.object(records, "take_in", side_effect=NotInOrder)
+    return patch.object(records, "consume_records", side_effect=NotInOrder)
 
 
 def ingested(source: Path, out: Path, most_records: int) -> Dataset:

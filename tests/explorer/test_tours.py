@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.report.kernel import Kernel
+from citus_analysis.report.kernel import NotebookWorker
 from tests.recordings import RECORDED, ROOT
 
 
 def shown(name: str, parameters: dict[str, str | int | float | bool], folder: Path) -> str:
     executed = folder / f"{name}.ipynb"
-    with Kernel() as kernel:
+    with NotebookWorker() as kernel:
         kernel.execute(ROOT / "notebooks" / f"{name}.ipynb", executed, parameters, folder=folder)
     return "".join(str(cell.get("outputs")) for cell in json.loads(executed.read_text(encoding="utf-8"))["cells"])
 

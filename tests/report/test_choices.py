@@ -28,7 +28,7 @@ def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> None:
         raise KernelStartedError
 
-    monkeypatch.setattr(kernel.Kernel, "execute", start)
+    monkeypatch.setattr(kernel.NotebookWorker, "execute", start)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.kernel import Kernel
+from citus_analysis.report.kernel import NotebookWorker
 from citus_analysis.report.render import ReportResult
 from tests.recordings import RECORDED
 from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_print, check_texts, is_remote
@@ -162,7 +162,7 @@ def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
 def test_the_tour_runs_and_says_what_it_finds(dataset: Path, tmp_path: Path) -> None:
     tour = ROOT / "notebooks" / "00_tour.ipynb"
     parameters = {"dataset": str(dataset), "resources": "w2-t16-*", "loads": "w?-t16-insert"}
-    with Kernel() as kernel:
+    with NotebookWorker() as kernel:
         kernel.execute(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
     cells = json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join(str(cell.get("outputs")) for cell in cells)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers import Pgbench, Work, can_spread_connections, choose_client
+from citus_analysis.runner.drivers import PgbenchProgram, Work, can_spread_connections, choose_client
 from citus_analysis.runner.experiment import PgbenchDriver, parse_experiment
 from citus_analysis.runner.programs import find_programs
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
@@ -28,7 +28,7 @@ def hosts(pgbench: Path, folder: Path, part: int) -> str:
     matrix = {"workloads": ["c"], "threads": [3], "drivers": [3], "records": [100], "operations": [50]}
     run = make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0]
     one = Work(run=run, part=part, threads=1, operations=50, records=100, inserts=KeyRange(0, 50))
-    return Pgbench(PgbenchDriver(), pgbench).command(one, CONNECTION, folder).environment["PGHOST"]
+    return PgbenchProgram(PgbenchDriver(), pgbench).command(one, CONNECTION, folder).environment["PGHOST"]
 
 
 def test_a_real_client_is_asked_what_it_can() -> None:
@@ -50,8 +50,8 @@ def test_load_generators_of_an_old_libpq_get_a_node_each(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("generators", "said"), [(1, "no client connects to nodes 2 and 3; "), (3, "to one node, ")])
 def test_nodes_without_clients_are_named(tmp_path: Path, generators: int, said: str) -> None:
-    old = Pgbench(PgbenchDriver(), program(tmp_path, "old", OLD))
+    old = PgbenchProgram(PgbenchDriver(), program(tmp_path, "old", OLD))
     (remark,) = old.remarks(CONNECTION, generators)
     assert said in remark
     assert ("matrix.drivers: [3]" in remark) == (generators == 1)
-    assert Pgbench(PgbenchDriver(), program(tmp_path, "new", NEW)).remarks(CONNECTION, generators) == []
+    assert PgbenchProgram(PgbenchDriver(), program(tmp_path, "new", NEW)).remarks(CONNECTION, generators) == []

@@ -15,7 +15,7 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.formats.command_output import Heading
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers import CommandLine, Pgbench, Toolbox, Work
+from citus_analysis.runner.drivers import CommandLine, PgbenchProgram, Toolbox, Work
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import CommandDriver, Experiment, PgbenchDriver, parse_experiment
 from citus_analysis.runner.preflight import check_all
@@ -136,7 +136,7 @@ def test_files_are_looked_for_beside_the_experiment(tmp_path: Path) -> None:
     assert isinstance(one.driver, PgbenchDriver)
     own, core = (next(run for run in make_plan(one) if run.configuration.workload == name) for name in ("own", "C"))
     half = Work(own, 0, 4, 100, 50, KeyRange(0, 1))
-    arguments = Pgbench(one.driver, Path("pgbench")).command(half, CONNECTION, tmp_path).arguments
+    arguments = PgbenchProgram(one.driver, Path("pgbench")).command(half, CONNECTION, tmp_path).arguments
     expected = {f"--file={tmp_path / 'load.sql'}@3", "--builtin=select-only@1", "--rate=50.000000"}
     assert expected <= {str(argument) for argument in arguments}
     assert (own.configuration.own_tables, core.configuration.own_tables) == (True, False)

@@ -12,7 +12,7 @@ import pytest
 
 from citus_analysis.dataset.identity import name_facts
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers import Command, Work, Ycsb
+from citus_analysis.runner.drivers import Command, Work, YcsbProgram
 from citus_analysis.runner.embedded import LOOPBACK
 from citus_analysis.runner.experiment import DriverHost, YcsbDriver, parse_experiment
 from citus_analysis.runner.hosts import Processes
@@ -106,7 +106,7 @@ def test_a_lost_connection_leaves_nothing_running(hosts: DriverHosts, tmp_path: 
 
 def test_parts_go_to_the_hosts_in_turns_with_their_own_folders(tmp_path: Path) -> None:
     hosts = [DriverHost(host="a", home="/opt/ycsb"), DriverHost(host="b", java="/opt/java")]
-    driver = Ycsb(YcsbDriver(home=tmp_path / "none-here", hosts=hosts))
+    driver = YcsbProgram(YcsbDriver(home=tmp_path / "none-here", hosts=hosts))
     matrix = {"workloads": ["c"], "threads": [3], "drivers": [3]}
     run = make_plan(parse_experiment({"name": "x", "matrix": matrix}))[0]
     connection = ConnectionInfo([ServerNode("1", "worker1", 5432, "worker")], "ycsb", "bench", "s3cret")

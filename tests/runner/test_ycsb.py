@@ -10,7 +10,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers import Work, Ycsb, build_jdbc_url
+from citus_analysis.runner.drivers import Work, YcsbProgram, build_jdbc_url
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import YcsbDriver, parse_experiment
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
@@ -41,7 +41,7 @@ def properties(arguments: list[str]) -> dict[str, str]:
 
 
 def call(installation: Path, tmp_path: Path, one: Work) -> list[str]:
-    command = Ycsb(YcsbDriver(home=installation)).command(one, CONNECTION, tmp_path)
+    command = YcsbProgram(YcsbDriver(home=installation)).command(one, CONNECTION, tmp_path)
     return [str(argument) for argument in command.arguments]
 
 
@@ -82,7 +82,7 @@ def test_connections_are_spread(spread: str, url: str) -> None:
 
 def test_a_missing_installation_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunnerError, match=r"nowhere.*lib/core.*driver\.home"):
-        Ycsb(YcsbDriver(home=tmp_path / "nowhere"))
+        YcsbProgram(YcsbDriver(home=tmp_path / "nowhere"))
 
 
 @pytest.fixture(scope="session")
@@ -149,7 +149,7 @@ def test_a_monitor_inserts_keys_of_its_own_and_asks_for_loaded_records(
 def test_no_thread_is_paced_slower_than_the_client_can(
     installation: Path, rate: float, threads: int, attainable: float
 ) -> None:
-    found = Ycsb(YcsbDriver(home=installation)).attainable_rate_ops_s(rate, threads)
+    found = YcsbProgram(YcsbDriver(home=installation)).attainable_rate_ops_s(rate, threads)
     assert found == attainable
     assert int(threads / found * 1e9) < 2**31  # nanoseconds between two operations of a thread, as a Java int
 

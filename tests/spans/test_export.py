@@ -22,7 +22,7 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
-from citus_analysis.spans.export import Selection
+from citus_analysis.spans.export import TraceSelection
 from citus_analysis.spans.span_layout import ExportCount, lay_out
 from tests.spans.recordings import load, traces_of
 
@@ -195,12 +195,12 @@ def test_events_of_json_do_not_depend_on_the_groups(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("selection", "rows"),
     [
-        (Selection(slowest=3), lambda table: table.sort("total_us", descending=True, nulls_last=True).head(3)),
-        (Selection(limit=5), lambda table: table.sort("start_time", "trace_id", nulls_last=True).head(5)),
-        (Selection(), lambda table: table),
+        (TraceSelection(slowest=3), lambda table: table.sort("total_us", descending=True, nulls_last=True).head(3)),
+        (TraceSelection(limit=5), lambda table: table.sort("start_time", "trace_id", nulls_last=True).head(5)),
+        (TraceSelection(), lambda table: table),
     ],
 )
-def test_selection(selection: Selection, rows: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+def test_selection(selection: TraceSelection, rows: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
     traces = traces_of("w2-t4-insert")
     chosen = selection.of(traces.statements.lazy(), traces.spans.lazy())
     expected = set(rows(traces.statements)["trace_id"])
@@ -215,11 +215,11 @@ def test_selection_by_time() -> None:
     traces = traces_of("w2-t4-insert")
     middle = traces.statements["start_time"].drop_nulls().sort()[traces.statements.height // 2]
     lazy = traces.statements.lazy(), traces.spans.lazy()
-    before, after = Selection(end=middle).of(*lazy), Selection(begin=middle).of(*lazy)
+    before, after = TraceSelection(end=middle).of(*lazy), TraceSelection(begin=middle).of(*lazy)
     assert before.chosen + after.chosen == traces.statements["start_time"].count()
     assert before.statements.collect()["start_time"].max() < middle <= after.statements.collect()["start_time"].min()
     with pytest.raises(UsageError, match="before it begins"):
-        Selection(begin=middle, end=middle)
+        TraceSelection(begin=middle, end=middle)
 
 
 @pytest.mark.skipif(not (PROCESSOR / "trace_processor.wasm").is_file(), reason=f"no trace processor in {PROCESSOR}")

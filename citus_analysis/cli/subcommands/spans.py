@@ -68,7 +68,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.errors import InsufficientDataError, require_known
     from citus_analysis.spans import export_traces
-    from citus_analysis.spans.export import Selection
+    from citus_analysis.spans.export import TraceSelection
 
     dataset = open_dataset(open_or_ingest_dataset(folder))
     spans, statements = dataset.scan("spans"), dataset.scan("statements")
@@ -76,7 +76,7 @@ def command(
         if value is not None:
             known = statements.select(column).unique().collect()[column].drop_nulls()
             require_known(f"{what} with traces", value, known)
-    selection = Selection(run_id, resource, _convert_to_utc(begin), _convert_to_utc(end), slowest, limit)
+    selection = TraceSelection(run_id, resource, _convert_to_utc(begin), _convert_to_utc(end), slowest, limit)
     chosen = selection.of(statements, spans)
     count = int(chosen.spans.select(pl.len()).collect().item())
     if not count:

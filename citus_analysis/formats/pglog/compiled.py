@@ -375,7 +375,7 @@ _LISTS: Final = {"messages": 1, "strays": 1, "shards": MAX_SHARDS - 1}
 
 
 @dataclass
-class Column:
+class FilledColumn:
     """Values of a column and their validity.
 
     Attributes:
@@ -413,8 +413,8 @@ class ScanOutput:
     """
 
     def __init__(self, rows: int, buffers: ReusedBuffers) -> None:
-        self.columns = {name: Column.of(values, rows) for name, values in _allocate_columns(rows, buffers)}
-        self.columns["capped"] = Column.of(make_validity_bits(rows), rows)
+        self.columns = {name: FilledColumn.of(values, rows) for name, values in _allocate_columns(rows, buffers)}
+        self.columns["capped"] = FilledColumn.of(make_validity_bits(rows), rows)
         # Most of these stay short, so reused memory would be mostly unused.
         self._texts: list[Integers] = [np.empty((rows, 2), np.int64) for _ in TEXT_COLUMNS]
         self._lists: dict[str, Integers] = {
@@ -769,13 +769,13 @@ _NUMBER_COLUMNS: Final = {
 _CATEGORIES: Final = {np.int32: _EVENTS["application"].type.arrow, np.uint8: _EVENTS["kind"].type.arrow}
 
 
-def number_array(column: Column, rows: int) -> pa.Array:
+def number_array(column: FilledColumn, rows: int) -> pa.Array:
     """Numbers, or flags of one bit."""
     kind = _NUMBER_COLUMNS[column.values.dtype.type]
     return pa.Array.from_buffers(kind, rows, _list_column_buffers(column, rows), rows - column.count)
 
 
-def make_category_array(column: Column, rows: int, texts: pa.Array) -> pa.Array:
+def make_category_array(column: FilledColumn, rows: int, texts: pa.Array) -> pa.Array:
     """A column of numbers of texts as a dictionary array; `texts` is not empty if there are rows."""
     kind = _CATEGORIES[column.values.dtype.type]
     return pa.DictionaryArray.from_buffers(kind, rows, _list_column_buffers(column, rows), texts, rows - column.count)
@@ -787,7 +787,7 @@ def gather_text_array(buffer: Bytes, places: Integers) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(places), [None, pa.py_buffer(bounds), pa.py_buffer(data)], 0)
 
 
-def spread_texts(texts: pa.Array, column: Column, rows: int) -> pa.Array:
+def spread_texts(texts: pa.Array, column: FilledColumn, rows: int) -> pa.Array:
     """A column with the given texts, one per valid row, in order; other rows are null."""
     _, bounds, data = texts.buffers()
     places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -821,11 +821,11 @@ def join_row_numbers(row: Integers, number: Integers, rows: int) -> pa.Array:
     return pc.binary_join(texts, " ").cast(pa.large_string()).take(pa.array(place, mask=absent))
 
 
-def _list_column_buffers(column: Column, rows: int) -> list[pa.Buffer | None]:
+def _list_column_buffers(column: FilledColumn, rows: int) -> list[pa.Buffer | None]:
     return [_make_validity_buffer(column, rows), pa.py_buffer(column.values)]
 
 
-def _make_validity_buffer(column: Column, rows: int) -> pa.Buffer | None:
+def _make_validity_buffer(column: FilledColumn, rows: int) -> pa.Buffer | None:
     return None if column.count == rows else pa.py_buffer(column.valid)
 
 
@@ -921,7 +921,7 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
     # A detail and its record have the same offset.
     details = out.columns["severity"].values[: out.rows].view(np.uint8) >= FIRST_DETAIL
     valid = np.packbits(details, bitorder="little")
-    tied = Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
+    tied = FilledColumn(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
     arrays["record_byte_offset"] = number_array(tied, out.rows)
     return ScannedChunk(_make_record_batch(arrays), [], out.record_bytes, 0)
 
@@ -1024,7 +1024,7 @@ class DetailLinks:
         severities = _drop_array_offset(rows.column("severity").indices)
         pids, lines, (offsets, _) = map(_get_buffer_addresses, columns)
         by = _DETAIL_COLUMNS(*pids, *lines, _get_buffer_addresses(severities)[0], offsets)
-        linked = Column.of(np.empty(rows.num_rows, np.int64), rows.num_rows)
+        linked = FilledColumn.of(np.empty(rows.num_rows, np.int64), rows.num_rows)
         into = linked.values.ctypes.data, linked.valid.ctypes.data
         if load_scanner_library().pglog_link(self._handle, rows.num_rows, ctypes.byref(by), *into):
             raise MemoryError
