@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from citus_analysis.report.html import read_plotly_script
-from citus_analysis.report.kernel import Kernel
+from citus_analysis.report.kernel import NotebookWorker
 from citus_analysis.report.notebook_work import block_optional_imports
 
 with block_optional_imports():
@@ -42,7 +42,7 @@ def write_notebooks(folder: Path) -> dict[str, str]:
             target = Path(scratch) / source.name
             # The study from files to verdict makes a dataset of its own.
             given = {"dataset": str(DATASET)} if "dataset" in papermill.inspect_notebook(source) else {}
-            with Kernel() as kernel:
+            with NotebookWorker() as kernel:
                 kernel.execute(source, target, given, folder=source.parent)
             notebook = json.loads(target.read_text(encoding="utf-8"))
         name = f"{source.stem}.md"
