@@ -9,14 +9,16 @@ import polars as pl
 
 from citus_analysis.attribution.associations import Mechanism, PlanChanges, StackChanges
 from citus_analysis.attribution.observed import SEGMENT_WORDS
-from citus_analysis.attribution.statement_changes import StatementChange
+from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
 from citus_analysis.core.displays import Shown
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.verdicts import Comparison
 
 #: What a term is an effect of: how often statements came, where they ran, how long a segment took, or what no trace
 #: saw. Times are summed over a node or over a segment. The last three are of throughput alone.
-Effect = Literal["mix", "place", "outside", "untraced", "time", "node", "segment", "concurrency", "client", "uneven"]
+Effect = Literal[
+    "mix", "place", "outside", "untraced", "unseen", "time", "node", "segment", "concurrency", "client", "uneven"
+]
 
 _MOST_CARRIED: Final = 3
 #: Where statements write, a commit may come after the last duration.
@@ -76,6 +78,7 @@ class Cause:
         parts: of a node its segments, of a segment its nodes; the largest first.
         carriers: the statements that carry most of it; None for parts, and where no traced statement does.
         writes: whether some of the statements write, so that commits may be outside of them.
+        unseen: of what both sides do not show alike, what it is.
     """
 
     effect: Effect
@@ -90,6 +93,7 @@ class Cause:
     parts: tuple[Cause, ...] = ()
     carriers: Carriers | None = None
     writes: bool = False
+    unseen: str = ""
 
     @property
     def decided(self) -> bool:
@@ -99,6 +103,8 @@ class Cause:
     @property
     def words(self) -> str:
         """What it is, without the place."""
+        if self.effect == "unseen":
+            return self.unseen
         if self.effect == "outside" and self.writes:
             return _OUTSIDE_WRITES
         return _WORDS.get(self.effect) or SEGMENT_WORDS.get(self.segment, "")
@@ -189,6 +195,8 @@ class Explanation(Shown):
         unit: what was compared: runs, or stretches of time.
         stacks: functions in perf's samples of both sides; None if neither has any.
         plans: plans of statements that both sides recorded; None if there are none.
+        compared: which settings were compared, in words.
+        segment_changes: the segments on each node, each tested by itself; the sure ones first.
         skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.attribution.associations`.
     """
 
@@ -212,6 +220,8 @@ class Explanation(Shown):
     stacks: StackChanges | None = None
     plans: PlanChanges | None = None
     skew: pl.DataFrame = field(default_factory=pl.DataFrame)
+    compared: str = ""
+    segment_changes: tuple[SegmentChange, ...] = ()
 
     @property
     def difference_us(self) -> float:
@@ -237,7 +247,7 @@ class Explanation(Shown):
     @property
     def unexplained_us(self) -> float:
         """What no traced statement covers."""
-        return float(self.terms.filter(pl.col("effect").is_in(["outside", "untraced"]))["estimate_us"].sum())
+        return float(self.terms.filter(pl.col("effect").is_in(["outside", "untraced", "unseen"]))["estimate_us"].sum())
 
     def summary_lines(self) -> list[str]:
         """The finding in sentences, and what the account cannot say."""
@@ -275,6 +285,8 @@ class Explanation(Shown):
             "terms": self.terms.to_dicts(),
             "mechanisms": [one.to_dict() for one in self.mechanisms],
             "statement_changes": [one.to_dict() for one in self.statement_changes],
+            "segment_changes": [one.to_dict() for one in self.segment_changes],
+            "compared": self.compared,
             "changes": self.changes.to_dicts(),
             "functions": self.stacks.functions.to_dicts() if self.stacks else [],
             "plans": self.plans.statements.to_dicts() if self.plans else [],
@@ -286,7 +298,7 @@ class Explanation(Shown):
 
 
 def _convert_cause_to_dict(cause: Cause) -> dict[str, object]:
-    left_out = ("parts", "carriers", "writes")
+    left_out = ("parts", "carriers", "writes", "unseen")
     plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name not in left_out}
     parts = [_convert_cause_to_dict(part) for part in cause.parts]
     carriers = asdict(cause.carriers) if cause.carriers else None

@@ -54,16 +54,20 @@ class Effects:
         return float(self.mix.sum() + self.place.sum() + self.times.sum())
 
 
-def decompose(kinds: Integers, base: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Effects:
+def decompose(
+    kinds: Integers, base: tuple[Floats, Floats], other: tuple[Floats, Floats], places: Integers | None = None
+) -> Effects:
     """Divide the difference `other` - `base` of the mean time per operation.
 
-    A cell or kind that one side lacks has no mean time there: that of the other side stands in, so that its appearance
+    A place or kind that one side lacks has no mean time there: that of the other side stands in, so that its appearance
     is an effect of the place or of the mix.
 
     Args:
         kinds: for each cell, the number of its kind, from 0.
         base: statements per operation of each cell, and time per operation of each cell and segment (µs).
         other: the same of the other side.
+        places: for each cell, the number of its place, from 0; by default each cell is one. Cells of one place differ
+            in the node that took their time, and not in where they ran.
 
     Example:
         Reads take 1 ms more, and nothing else changes:
@@ -76,20 +80,26 @@ def decompose(kinds: Integers, base: tuple[Floats, Floats], other: tuple[Floats,
         ([0.9, 0.0], 0.0)
     """
     number = int(kinds.max(initial=-1)) + 1
-    counts = (base[0], other[0])
-    p = [_sum_by_kind(kinds, side, number) for side in counts]
-    q = [_divide_or_zero(side, per_kind[kinds]) for side, per_kind in zip(counts, p, strict=True)]
-    m = [_divide_or_zero(sums, side[:, None]) for (side, sums) in (base, other)]
-    # A side without a kind has no places of it; a side without a cell has no times of it.
-    q = _fill_unknown_values(q, [per_kind[kinds] > 0 for per_kind in p])
-    m = _fill_unknown_values(m, [np.broadcast_to((side > 0)[:, None], m[0].shape) for side in counts])
-    whole = [times.sum(axis=1) for times in m]
-    of_kind = [[_sum_by_kind(kinds, q[i] * whole[j], number) for j in (0, 1)] for i in (0, 1)]
+    at = np.arange(kinds.size) if places is None else places
+    size = int(at.max(initial=-1)) + 1
+    of_place = np.zeros(size, dtype=np.int64)
+    of_place[at] = kinds
+    counts = [_sum_by_kind(at, side, size) for side, _ in (base, other)]
+    p = [_sum_by_kind(of_place, side, number) for side in counts]
+    q = [_divide_or_zero(side, per_kind[of_place]) for side, per_kind in zip(counts, p, strict=True)]
+    m = [_divide_or_zero(sums, side[at][:, None]) for side, (_, sums) in zip(counts, (base, other), strict=True)]
+    # A side without a kind has no places of it; a side without a place has no times of it.
+    q = _fill_unknown_values(q, [per_kind[of_place] > 0 for per_kind in p])
+    m = _fill_unknown_values(m, [np.broadcast_to((side[at] > 0)[:, None], m[0].shape) for side in counts])
+    whole = [_sum_by_kind(at, times.sum(axis=1), size) for times in m]
+    of_kind = [[_sum_by_kind(of_place, q[i] * whole[j], number) for j in (0, 1)] for i in (0, 1)]
     mix = (p[1] - p[0]) * _average_over_orders(of_kind[0][0], of_kind[1][1], of_kind[0][1], of_kind[1][0])
-    at = [per_kind[kinds] for per_kind in p]
-    place = (q[1] - q[0]) * _average_over_orders(at[0] * whole[0], at[1] * whole[1], at[0] * whole[1], at[1] * whole[0])
-    weights = _average_over_orders(at[0] * q[0], at[1] * q[1], at[0] * q[1], at[1] * q[0])
-    return Effects(mix, _sum_by_kind(kinds, place, number), (m[1] - m[0]) * weights[:, None])
+    per = [per_kind[of_place] for per_kind in p]
+    place = (q[1] - q[0]) * _average_over_orders(
+        per[0] * whole[0], per[1] * whole[1], per[0] * whole[1], per[1] * whole[0]
+    )
+    weights = _average_over_orders(per[0] * q[0], per[1] * q[1], per[0] * q[1], per[1] * q[0])
+    return Effects(mix, _sum_by_kind(of_place, place, number), (m[1] - m[0]) * weights[at][:, None])
 
 
 def _sum_by_kind(kinds: Integers, values: Floats, number: int) -> Floats:
@@ -194,6 +204,8 @@ def _make_leave_one_out_weights(size: int, place: int) -> Floats:
 
 #: Terms of throughput that are none of the response time.
 OWN_TERMS: Final = ("concurrency", "client", "uneven")
+#: Terms below this share of what they are terms of are the rounding of sums: they are 0.
+ROUNDING: Final = 1e-11
 #: Below this share of the client's threads in operations, it is said that the client's own time matters.
 _IN_SYSTEM: Final = 0.9
 _NONE: Final = "no account of throughput"
@@ -296,7 +308,8 @@ def compute_throughput_terms(
     per_us = per_log / _compute_logarithmic_mean(c0, c1)
     # The mean of throughputs is not the threads over the mean cycle, unless all runs of a side are alike.
     uneven = np.log(x1 * c1 / n1) - np.log(x0 * c0 / n0)
-    own = [per_log * np.log(n1 / n0), -per_us * (z1 - z0), per_log * uneven]
+    own = np.array([per_log * np.log(n1 / n0), -per_us * (z1 - z0), per_log * uneven])
+    own[np.abs(own) < ROUNDING * abs(per_log)] = 0.0
     return np.concatenate([-per_us * response_terms, own])
 
 

@@ -19,6 +19,7 @@ from citus_analysis.attribution.associations import (
 from citus_analysis.attribution.causes import Cause, Effect, Explanation, ThroughputAccount, ThroughputPart
 from citus_analysis.attribution.decomposition import (
     OWN_TERMS,
+    ROUNDING,
     ClosedLoop,
     Spread,
     build_closed_loops,
@@ -29,7 +30,7 @@ from citus_analysis.attribution.decomposition import (
 )
 from citus_analysis.attribution.observed import OF_CHILD, SEGMENTS, Observed, read_observations
 from citus_analysis.attribution.sentences import write_explanation_sentences
-from citus_analysis.attribution.statement_changes import find_statement_changes
+from citus_analysis.attribution.statement_changes import find_segment_changes, find_statement_changes
 from citus_analysis.core.frames import TableSource, resolve_source
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
@@ -40,7 +41,7 @@ from citus_analysis.schema import WRITING_STATEMENTS
 _MOSTLY: Final = 0.5
 _PLACE: Final = ("statement_kind", "segment", "node")
 #: What no traced statement covers, attributes of a side.
-_RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced")
+_RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced", "unseen")
 
 
 def why(
@@ -107,10 +108,18 @@ def explain(
     account = _Account(sides)
     terms = account.terms()
     groups = _TermGroups(terms, account.spread_of(account.values), level)
-    causes = tuple(replace(one, carriers=find_top_contributors(sides, one)) for one in groups.causes())
+    causes = tuple(
+        replace(one, carriers=find_top_contributors(sides, one), unseen=sides.unseen if one.effect == "unseen" else "")
+        for one in groups.causes()
+    )
     loops, notes = build_closed_loops(sides)
     found = find_correlated_changes(sides, level=level) if with_mechanisms else ()
-    changed = find_statement_changes(sides, account.of_statements(level), level, margin) if with_mechanisms else ()
+    is_divided = sides.cells.height > 0
+    changed = (
+        find_statement_changes(sides, account.of_statements(level), level, margin)
+        if with_mechanisms and is_divided
+        else ()
+    )
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
@@ -122,6 +131,7 @@ def explain(
         changes=sides.changes,
         examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
         statement_changes=changed,
+        segment_changes=find_segment_changes(sides, terms, level, margin) if with_mechanisms and is_divided else (),
         statements=(sides.base.statements, sides.other.statements),
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
@@ -130,7 +140,8 @@ def explain(
         unit=sides.unit,
         stacks=stack_changes(sides, level=level),
         plans=plan_changes(sides, level=level) if with_mechanisms else None,
-        skew=compare_shard_skew(sides, level=level) if with_mechanisms else pl.DataFrame(),
+        skew=compare_shard_skew(sides, level=level) if with_mechanisms and is_divided else pl.DataFrame(),
+        compared=sides.compared,
     )
     return replace(explanation, sentences=tuple(write_explanation_sentences(explanation)))
 
@@ -150,8 +161,10 @@ class _Account:
     def __init__(self, sides: Observed) -> None:
         self._sides = sides
         self._kinds = sides.cells["kind"].to_numpy().astype(np.int64)
+        self._at = sides.cells["place"].to_numpy().astype(np.int64)
+        self._least_us = ROUNDING * max(float(side.response_us.mean()) for side in sides.both)
         self._used = [i for i in range(len(SEGMENTS)) if any(side.times[:, :, i].any() for side in sides.both)]
-        if not self._used:
+        if not self._used and sides.cells.height:
             raise InsufficientDataError("no statement of these runs was traced", way_out="see docs/traces.md")
         self._rests = [name for name in _RESTS if any(getattr(side, f"{name}_us").any() for side in sides.both)]
         self._named = self._names()
@@ -179,13 +192,15 @@ class _Account:
             (weights @ side.counts, np.tensordot(weights, side.times, 1))
             for weights, side in zip((base, other), self._sides.both, strict=True)
         ]
-        effects = decompose(self._kinds, *means)
+        effects = decompose(self._kinds, means[0], means[1], self._at)
         of_rests = [
             [weights @ getattr(side, f"{name}_us") for name in self._rests]
             for weights, side in zip((base, other), self._sides.both, strict=True)
         ]
         rests = np.subtract(of_rests[1], of_rests[0])
-        return np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
+        found = np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
+        found[np.abs(found) < self._least_us] = 0.0
+        return found
 
     def values(self, base: Floats, other: Floats) -> Floats:
         """All values, those of one label summed."""
@@ -266,12 +281,12 @@ class _TermGroups:
             groups[terms] = i
         groups[self._terms.height :] = np.arange(len(self._sums), len(causes))
         sums = np.bincount(groups, weights=values, minlength=len(causes) + 1).astype(np.float64)
-        together = self._together + len(OWN_TERMS)
+        together, scale = self._together + len(OWN_TERMS), float(np.abs(sums).max(initial=0.0))
         half, p, _ = spread.summed(groups, sums.size).intervals(sums, self._level, together)
         parts = [
             ThroughputPart(cause, *map(float, (size, size - wide, size + wide, p_value)))
             for cause, size, wide, p_value in zip(causes, sums, half, p, strict=False)
-            if size
+            if abs(size) > ROUNDING * scale
         ]
         return tuple(sorted(parts, key=lambda one: -abs(one.estimate_ops_s)))
 
@@ -294,7 +309,7 @@ class _TermGroups:
         whole = float(timed["estimate_us"].sum())
         by_node = whole and any(one.node and one.estimate_us / whole >= _MOSTLY for _, one in views["node"])
         chosen = views["node" if by_node else "segment"]
-        return [(terms, one) for terms, one in [*other, *chosen] if one.estimate_us], together
+        return [(terms, one) for terms, one in [*other, *chosen] if one.estimate_us], max(together, 1)
 
     def _sum(self, effect: Effect, chosen: pl.Expr, segment: str = "", node: str = "") -> _Sum:
         rows = self._terms.with_row_index("term").filter(chosen)

@@ -12,17 +12,29 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.attribution.evidence import (
+    count_sampled_statements,
+    cut_to_common_evidence,
+    explain_unlike_clients,
+    explain_unlike_thresholds,
+    find_absent_logs,
+    find_task_nodes,
+    find_unlogged_parents,
+    have_own_texts,
+    leave_out_runs_without_logs,
+)
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.operations import adds_up
 from citus_analysis.runs.selection import find_differing_columns, matching, select_runs
 from citus_analysis.runs.set_ups import CONFIGURATION, LOAD
-from citus_analysis.runs.setting_changes import find_setting_changes
+from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
 from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.stats.drift import build_block_layout, is_interleaved
 from citus_analysis.stats.run_means import get_start_times_ms
 from citus_analysis.stats.verdicts import Comparison, compare
+from citus_analysis.stats.warmup import estimate_effective_sample_size
 from citus_analysis.texts.words import join_words, pluralize
 from citus_analysis.units import US_PER_MS, US_PER_S
 
@@ -163,35 +175,57 @@ SEGMENT_WORDS: Final = {
     "between_us": "between parent and child",
     "commit_us": "between parent and child (commit included)",
     "child_us": "in the child",
-    "unseen_us": "waiting for children that no log shows",
+    "unseen_us": "waiting for children (not divided, because the logs do not show the children on both sides)",
 }
 #: Those of the child and between are of the child's node.
 SEGMENTS: Final = tuple(SEGMENT_WORDS)
 #: Segments that pass on the child's node, or on the way to it.
 OF_CHILD: Final = frozenset({"between_us", "commit_us", "child_us", "unseen_us"})
 #: Statements of one cell are alike but for their times.
-CELL: Final = ("statement_kind", "statement_fingerprint", "executed", "node", "child_node")
+CELL: Final = ("statement_kind", "statement_fingerprint", "several", "executed", "node", "child_node")
+#: Statements of one kind do the same. Where a text is executed on one shard and on several, these are two kinds.
+KIND: Final = ("statement_kind", "statement_fingerprint", "several")
+#: What answered the statements of one place. Of several shards, all nodes did, whichever was the slowest.
+_PLACE: Final = ("kind", "executed", "node", "placed_on")
 _COLUMNS: Final = (
     *("trace_id", "resource", "run_id", "start_time", "end_time", "node", "statement_kind", "statement_fingerprint"),
-    *("executed", "total_us", "parse_us", "bind_us", "connect_us", "wait_us", "child_us", "shard_id", "source_id"),
+    *(
+        "executed",
+        "total_us",
+        "parse_us",
+        "bind_us",
+        "connect_us",
+        "wait_us",
+        "child_us",
+        "shard_id",
+        "pid",
+        "source_id",
+    ),
     "byte_offset",
 )
 
 
-def compute_statement_times(statements: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFrame:
+def compute_statement_times(
+    statements: pl.LazyFrame, spans: pl.LazyFrame, task_nodes: pl.DataFrame | None = None
+) -> pl.LazyFrame:
     """Statements with the node of their child and the parts of T; the parts add up to `total_us`.
 
     Of a statement with several tasks, the child is the one on its critical path: the connection whose tasks took
-    longest together. Statements that failed, and those whose T is not known, are left out.
+    longest together. Where a child is not seen (`unseen_child`), its node is the one to which the task was sent, if
+    there is one task alone, and the time of waiting is not divided. Statements that failed, and those whose T is not
+    known, are left out.
 
     Args:
         statements: the table `statements`.
         spans: the table `spans`.
+        task_nodes: nodes to which tasks were sent, as
+            :func:`citus_analysis.attribution.evidence.find_task_nodes` gives them.
     """
     known = statements.filter(pl.col("total_us").is_not_null() & ~pl.col("failed")).select(_COLUMNS)
-    placed = known.join(_find_critical_children(spans), on="trace_id", how="left", maintain_order="left")
+    children = _find_critical_children(spans, _NO_TASK_NODES if task_nodes is None else task_nodes)
+    placed = known.join(children, on="trace_id", how="left", maintain_order="left")
     wait = pl.col("wait_us").fill_null(0.0)
-    seen = pl.col("child_us").is_not_null() & pl.col("child_node").is_not_null()
+    seen = pl.col("child_us").is_not_null() & pl.col("child_node").is_not_null() & pl.col("seen").fill_null(value=False)
     between = pl.when(seen).then(wait - pl.col("child_us")).otherwise(0.0)
     hides_commit = pl.col("hides_commit").fill_null(value=False)
     before = [pl.col(name).fill_null(0.0) for name in ("parse_us", "bind_us", "connect_us")]
@@ -202,28 +236,57 @@ def compute_statement_times(statements: pl.LazyFrame, spans: pl.LazyFrame) -> pl
         child_us=pl.when(seen).then("child_us").otherwise(0.0),
         unseen_us=pl.when(seen).then(0.0).otherwise(wait),
         child_node=pl.when(wait > 0).then("child_node"),
+        unseen_child=~seen & (wait > 0),
     )
     others = [name for name in SEGMENTS if name != "parent_us"]
-    return divided.with_columns(parent_us=pl.col("total_us") - pl.sum_horizontal(others)).drop("wait_us")
+    return divided.with_columns(parent_us=pl.col("total_us") - pl.sum_horizontal(others)).drop("wait_us", "seen")
 
 
-def _find_critical_children(spans: pl.LazyFrame) -> pl.LazyFrame:
-    """trace_id, child_node, hides_commit: the child on the critical path of each statement."""
+_NO_TASK_NODES: Final = pl.DataFrame(
+    schema={"source_id": pl.String, "byte_offset": pl.Int64, "run_id": pl.String, "task_node": pl.String}
+)
+
+
+def _find_critical_children(spans: pl.LazyFrame, task_nodes: pl.DataFrame) -> pl.LazyFrame:
+    """trace_id, child_node, hides_commit, seen: the child on the critical path of each statement."""
     remote = spans.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null()).select(
-        "trace_id", "parent_span_id", "pid", child_node="node", hides_commit=~pl.col("includes_commit")
+        "trace_id",
+        "parent_span_id",
+        "pid",
+        child_node=pl.col("node").cast(pl.String),
+        hides_commit=~pl.col("includes_commit"),
     )
-    tasks = spans.filter(pl.col("kind") == "task").select(parent_span_id="span_id", task_us="duration_us")
+    tasks = spans.filter(pl.col("kind") == "task").select(
+        "trace_id", pl.col("source_id").cast(pl.String), "byte_offset", parent_span_id="span_id", task_us="duration_us"
+    )
     several = pl.len().over("trace_id") > 1
     alone = remote.filter(~several).select("trace_id", "child_node", "hides_commit")
     lanes = (
         remote.filter(several)
-        .join(tasks, on="parent_span_id", how="left")
+        .join(tasks.select("parent_span_id", "task_us"), on="parent_span_id", how="left")
         .group_by("trace_id", "child_node", "pid")
         .agg(pl.col("task_us").sum(), pl.col("hides_commit").first())
         .sort("task_us", "child_node", "pid", descending=[True, False, False])
         .unique("trace_id", keep="first", maintain_order=True)
     )
-    return pl.concat([alone, lanes.select(alone.collect_schema().names())])
+    names = alone.collect_schema().names()
+    found = pl.concat([alone, lanes.select(names)]).with_columns(seen=pl.lit(value=True))
+    # With a child unseen, nobody knows which child of several was on the critical path.
+    sent = tasks.join(task_nodes.lazy(), on=["source_id", "byte_offset"], how="left")
+    unseen = sent.join(remote.select("parent_span_id"), on="parent_span_id", how="anti")
+    numbers = tasks.group_by("trace_id").agg(tasks=pl.len())
+    lacking = (
+        unseen.group_by("trace_id")
+        .agg(pl.col("task_node").first())
+        .join(numbers, on="trace_id")
+        .select(
+            "trace_id",
+            child_node=pl.when(pl.col("tasks") == 1).then("task_node"),
+            hides_commit=pl.lit(None, pl.Boolean),
+            seen=pl.lit(value=False),
+        )
+    )
+    return pl.concat([found.join(lacking, on="trace_id", how="anti"), lacking])
 
 
 #: Column of `Side.table`: statements of each stretch of logs without runs.
@@ -253,6 +316,8 @@ class ObservedSample:
         untraced_us: mean response time of each run less that of the client whose statements were traced; 0 if it is
             that client's own, or if the traced client of a run reported none.
         statements: number of traced statements.
+        unseen_us: what is in no term of its own, because both sides do not show it alike, of each run.
+        stretches: number of stretches of time into which logs without runs were cut; 0 for runs.
     """
 
     name: str
@@ -263,6 +328,8 @@ class ObservedSample:
     traced_us: Floats
     untraced_us: Floats
     statements: int
+    unseen_us: Floats
+    stretches: int = 0
 
     @property
     def runs(self) -> int:
@@ -272,7 +339,7 @@ class ObservedSample:
     @property
     def outside_us(self) -> Floats:
         """Response time of the traced client's operations that no traced statement covers, of each run."""
-        return self.response_us - self.untraced_us - self.traced_us
+        return self.response_us - self.untraced_us - self.traced_us - self.unseen_us
 
 
 @dataclass(frozen=True)
@@ -282,7 +349,7 @@ class Observed:
     Attributes:
         base: the side that the other is compared with.
         other: the other side.
-        cells: one row per cell: `kind` (its number), and the columns of CELL.
+        cells: one row per cell: `kind` and `place` (their numbers), and the columns of CELL.
         paired: whether the n-th runs of both sides were measured in the same block.
         measured: what response times are.
         changes: settings and loads that differ.
@@ -290,6 +357,8 @@ class Observed:
         sources: datasets of base and other.
         warnings: caveats.
         unit: what the rows of a side are: runs, or stretches of time of logs without runs.
+        unseen: what the sides' `unseen_us` is, in words.
+        compared: which settings were compared, in words.
     """
 
     base: ObservedSample
@@ -302,6 +371,8 @@ class Observed:
     sources: tuple[TableSource, TableSource]
     warnings: tuple[str, ...]
     unit: str = "run"
+    unseen: str = ""
+    compared: str = ""
 
     @property
     def both(self) -> tuple[ObservedSample, ObservedSample]:
@@ -379,14 +450,15 @@ def observe_runs(
         InsufficientDataError: fewer than two runs of a side have traced statements.
     """
     check_same_load(list(zip(labels, chosen, strict=True)))
-    timed = []
-    for i, (source, table) in enumerate(zip(sources, chosen, strict=True)):
-        inside = pl.col("run_id").is_in(table["run_id"].implode())
-        read = [scan_source_table(source, name).filter(inside) for name in ("statements", "spans")]
-        mine = compute_statement_times(*read).collect()
-        timed.append(select_measured_rows(mine, table).rows.with_columns(side=pl.lit(i, pl.Int8)))
-    statements = pl.concat(timed, how="vertical_relaxed")
-    tables = [_select_traced_runs(table, rows, label) for table, rows, label in zip(chosen, timed, labels, strict=True)]
+    used, uncut, absent, notes = _read_both_sides(sources, chosen, labels)
+    traced = [_select_traced_runs(table, rows, label) for table, rows, label in zip(used, uncut, labels, strict=True)]
+    unlike = _explain_unlike_samples(sources, traced, uncut, labels)
+    latencies = [convert_to_polars(source.table("operation_latencies")) for source in sources]
+    known = [_count_statements_per_operation(*one) for one in zip(traced, uncut, latencies, strict=True)]
+    unlogged = find_unlogged_parents(sources, traced, uncut, known)
+    cut = cut_to_common_evidence(uncut, (absent[0] | unlogged[0], absent[1] | unlogged[1]), labels)
+    timed = _split_kinds(cut.timed)
+    tables = [_select_traced_runs(table, rows, label) for table, rows, label in zip(used, timed, labels, strict=True)]
     ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
     layout = build_block_layout(ones[1], ones[0], "_one")
     paired = layout.paired and not layout.warning  # all runs of both sides are in the blocks
@@ -397,24 +469,157 @@ def observe_runs(
         for role in ("main", "monitor")
     )
     clients, both_sampled = (all(one is not None for one in found) for found in (responses, sampled))
+    if unlike and not clients:
+        raise InsufficientDataError(f"the times of statements cannot be compared: {unlike}", way_out="log both alike")
+    statements = pl.concat(timed, how="vertical_relaxed")
+    if unlike:
+        statements = statements.clear()
     cells = _label_cells(statements)
+    # Nodes without a log make the other side's statements per operation the better known ones.
+    counted = [
+        _count_statements_per_operation(tables[i], uncut[i], latencies[i])
+        if not (absent[i] or unlogged[i])
+        else np.full(tables[i].height, np.nan)
+        for i in (0, 1)
+    ]
     sides = []
     for i, (response, traced_client) in enumerate(zip(responses, sampled, strict=True)):
-        ratio = _compute_statements_per_operation(
-            tables[i], timed[i], convert_to_polars(sources[i].table("operation_latencies"))
-        )
-        side = _build_sample(labels[i], tables[i], timed[i], cells, ratio, response if clients else None)
-        if clients and both_sampled and traced_client is not None:
+        own, theirs = _average_known(counted[i]), _average_known(counted[1 - i])
+        usual = next((one for one in (own, theirs) if np.isfinite(one)), 1.0)
+        ratio = np.where(np.isfinite(counted[i]), counted[i], usual)
+        mine = statements.filter(side=i)
+        side = _build_sample(labels[i], tables[i], mine, cells, ratio, response if clients else None)
+        if unlike:
+            side = replace(side, unseen_us=side.response_us, statements=timed[i].height)
+        elif clients and both_sampled and traced_client is not None:
             side = replace(side, untraced_us=side.response_us - traced_client)
         sides.append(side)
     measured = "response time" if clients else "traced time"
     notes = [
-        *_describe_excluded_runs(chosen, tables, labels),
+        *notes,
+        *_describe_excluded_runs((used[0], used[1]), tables, labels),
         *_write_design_notes(tables, labels, paired=paired),
         *([] if clients else ["no client reported response times: the account is of the traced statements alone"]),
+        *([f"the difference is not divided: {unlike}"] if unlike else cut.notes),
     ]
-    changes = pl.concat([_changes(sources, tables), *_replace_parent_nodes(timed)])
-    return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
+    both, unseen, merged = _merge_unseen((sides[0], sides[1]), cut.unseen_parents)
+    stated = _read_settings(sources, tables)
+    changes = pl.concat(
+        [_changes(stated, tables), *([] if unlike or cut.unseen_parents else _replace_parent_nodes(timed))]
+    )
+    return Observed(
+        *both,
+        cells=cells,
+        paired=paired,
+        measured=measured,
+        changes=changes,
+        timed=statements,
+        sources=sources,
+        warnings=(*notes, *merged),
+        unseen="in what the logs of both sides do not show alike" if unlike else unseen,
+        compared=describe_compared_settings(*stated),
+    )
+
+
+def _read_both_sides(
+    sources: tuple[TableSource, TableSource], chosen: tuple[pl.DataFrame, pl.DataFrame], labels: tuple[str, str]
+) -> tuple[list[pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame], tuple[frozenset[str], frozenset[str]], list[str]]:
+    """The runs that are used, their statements, the nodes of which they lack logs, and what was left out."""
+    tables, timed, absent, notes = [], [], [], []
+    windows = [
+        table["measured_from"].null_count() < table.height for table in chosen if "measured_from" in table.columns
+    ]
+    for i, (source, table, label) in enumerate(zip(sources, chosen, labels, strict=True)):
+        task_nodes = find_task_nodes(source, table)
+        used, nodes, left_out = leave_out_runs_without_logs(table, find_absent_logs(source, table, task_nodes), label)
+        inside = pl.col("run_id").is_in(used["run_id"].implode())
+        statements, spans = (scan_source_table(source, name).filter(inside) for name in ("statements", "spans"))
+        mine = compute_statement_times(statements, spans, task_nodes).collect()
+        # Where one side's measured windows are not known, statements before and after them are used on both.
+        rows = select_measured_rows(mine, used).rows if len(set(windows)) == 1 else mine
+        tables.append(used)
+        timed.append(rows.with_columns(pl.col("node", "child_node").cast(pl.String), side=pl.lit(i, pl.Int8)))
+        absent.append(nodes)
+        notes += left_out
+    return tables, (timed[0], timed[1]), (absent[0], absent[1]), notes
+
+
+def _explain_unlike_samples(
+    sources: tuple[TableSource, TableSource],
+    tables: list[pl.DataFrame],
+    timed: tuple[pl.DataFrame, pl.DataFrame],
+    labels: tuple[str, str],
+) -> str:
+    """Why the statements of both sides are no samples of the same; empty if they may be."""
+    counted = [count_sampled_statements(*one) for one in zip(sources, tables, timed, strict=True)]
+    if unlike := explain_unlike_clients((counted[0], counted[1]), labels):
+        return unlike
+    return _find_unlike_threshold(sources, timed, labels)[0]
+
+
+def _find_unlike_threshold(
+    sources: tuple[TableSource, TableSource], timed: tuple[pl.DataFrame, pl.DataFrame], labels: tuple[str, str]
+) -> tuple[str, float]:
+    """Why short statements are of one side only, and the duration (µs) from which both have them."""
+    durations = timed[0]["total_us"].to_numpy(), timed[1]["total_us"].to_numpy()
+    words, least_us = explain_unlike_thresholds(durations, labels)
+    longer = int(durations[1].min(initial=np.inf) > durations[0].min(initial=np.inf))
+    return (words, least_us) if words and have_own_texts(sources[longer], timed[longer]) else ("", 0.0)
+
+
+def _split_kinds(timed: tuple[pl.DataFrame, pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Statements with `several`: whether they are of the kind on several shards, where both sides have both kinds."""
+    is_several = (pl.col("executed").cast(pl.String) == "multi_shard").fill_null(value=False)
+    keys = list(KIND[:2])
+    of_both = [
+        side.group_by(keys).agg(is_several.n_unique().alias("scopes")).filter(pl.col("scopes") > 1).select(keys)
+        for side in timed
+    ]
+    split = of_both[0].join(of_both[1], on=keys, how="semi", nulls_equal=True).with_columns(_split=pl.lit(value=True))
+    base, other = (
+        side.join(split, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(several=is_several & pl.col("_split").fill_null(value=False))
+        .drop("_split")
+        for side in timed
+    )
+    return base, other
+
+
+#: Terms of opposite sign are merged if the smaller is at least this share of the difference.
+_OPPOSITE: Final = 0.2
+
+
+def _merge_unseen(
+    sides: tuple[ObservedSample, ObservedSample], unseen_parents: tuple[str, ...]
+) -> tuple[tuple[ObservedSample, ObservedSample], str, tuple[str, ...]]:
+    """Both sides with what cannot be told apart in one term, its name, and why, in words."""
+    outside, untraced = (
+        float(getattr(sides[1], name).mean() - getattr(sides[0], name).mean()) for name in ("outside_us", "untraced_us")
+    )
+    difference = float(sides[1].response_us.mean() - sides[0].response_us.mean())
+    opposite = outside * untraced < 0 and min(abs(outside), abs(untraced)) > _OPPOSITE * abs(difference)
+    if not opposite and not unseen_parents:
+        return sides, "", ()
+    merged = [
+        replace(
+            side,
+            unseen_us=side.unseen_us + side.outside_us + (side.untraced_us if opposite else 0.0),
+            untraced_us=np.zeros_like(side.untraced_us) if opposite else side.untraced_us,
+        )
+        for side in sides
+    ]
+    words, notes = "outside the traced statements", []
+    if unseen_parents:
+        nodes = f"node{'s' if len(unseen_parents) > 1 else ''} {join_words(unseen_parents)}"
+        words = f"{words}, or in statements that {nodes} received"
+    if opposite:
+        words = f"{words}, or in operations that were not traced"
+        notes = [
+            f"{outside / US_PER_MS:+.2g} ms outside the traced statements and {untraced / US_PER_MS:+.2g} ms in "
+            "operations that were not traced are stated as one part: of opposite sign, they show how the traced client "
+            "differs from the others, not what changed"
+        ]
+    return (merged[0], merged[1]), words, tuple(notes)
 
 
 def _choose_sample_labels(
@@ -484,9 +689,9 @@ def _schedule_lags(source: TableSource, role: str) -> pl.DataFrame:
     return own.group_by(RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
 
 
-def _compute_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Floats:
-    """Statements per operation of each run; 1 where the operations of the traced client are not known."""
-    roles = latencies.with_columns(pl.col("role").cast(pl.String))
+def _count_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Floats:
+    """Statements per operation of each run; nan where they are not known: without a count of operations, or sampled."""
+    roles = latencies.with_columns(pl.col("role").cast(pl.String)).join(table.select(RUN), on=RUN, how="semi")
     traced_role = "monitor" if (roles["role"] == "monitor").any() else "main"
     operations = roles.filter(role=traced_role).group_by(RUN).agg(pl.col("operations").sum())
     found = table.join(timed.group_by(RUN).len("statements"), on=RUN, how="left", maintain_order="left")
@@ -494,16 +699,28 @@ def _compute_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, 
     ratio = pl.col("statements") / pl.col("operations")
     whole = pl.max_horizontal(ratio.round(), pl.lit(1.0))
     near = (ratio - whole).abs() <= _WHOLE * whole
-    usual = near | (ratio < 1) | ratio.is_null()
-    return found.select(pl.when(usual).then(whole.fill_null(1.0)).otherwise(ratio)).to_series().to_numpy()
+    known = pl.when(near).then(whole).when(ratio > 1).then(ratio)
+    return found.select(known.fill_null(float("nan")).alias("ratio")).to_series().to_numpy()
+
+
+def _average_known(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else float("nan")
 
 
 def _label_cells(statements: pl.DataFrame) -> pl.DataFrame:
     found = statements.select(CELL).unique().sort(CELL, nulls_last=True)
-    kinds = found.select("statement_kind", "statement_fingerprint").unique().sort(pl.all(), nulls_last=True)
+    kinds = found.select(KIND).unique().sort(pl.all(), nulls_last=True)
     numbered = kinds.with_row_index("kind")
     named = found.join(numbered, on=kinds.columns, how="left", nulls_equal=True, maintain_order="left")
-    return named.with_columns(pl.col("statement_kind", "node", "child_node").cast(pl.String))
+    of_several = pl.col("executed").cast(pl.String).eq_missing("multi_shard")
+    placed = named.with_columns(placed_on=pl.when(~of_several).then("child_node"))
+    places = placed.select(_PLACE).unique(maintain_order=True).with_row_index("place")
+    return (
+        placed.join(places, on=list(_PLACE), how="left", nulls_equal=True, maintain_order="left")
+        .drop("placed_on")
+        .with_columns(pl.col("statement_kind", "node", "child_node").cast(pl.String))
+    )
 
 
 def _build_sample(
@@ -513,7 +730,8 @@ def _build_sample(
     counts, times = _sum_by_run_and_cell(timed, table.select(RUN), cells, ratio)
     traced = times.sum(axis=(1, 2))
     response = traced if response_us is None else response_us
-    return ObservedSample(name, table, counts, times, response, traced, np.zeros_like(traced), timed.height)
+    none = np.zeros_like(traced)
+    return ObservedSample(name, table, counts, times, response, traced, none, timed.height, none)
 
 
 def _sum_by_run_and_cell(
@@ -525,31 +743,38 @@ def _sum_by_run_and_cell(
     )
     grouped = keys.group_by(*RUN, *CELL, maintain_order=True).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
     placed = grouped.join(runs.with_row_index("run"), on=RUN).join(
-        cells.with_row_index("cell").drop("kind"), on=CELL, nulls_equal=True
+        cells.with_row_index("cell").drop("kind", "place"), on=CELL, nulls_equal=True
     )
     run, cell = placed["run"].to_numpy(), placed["cell"].to_numpy()
     counts = np.zeros((runs.height, cells.height))
     times = np.zeros((runs.height, cells.height, len(SEGMENTS)))
     counts[run, cell] = placed["n"].to_numpy()
     times[run, cell] = placed.select(SEGMENTS).to_numpy()
-    scale = per_operation / counts.sum(axis=1)
+    scale = np.divide(per_operation, counts.sum(axis=1), out=np.zeros(runs.height), where=counts.sum(axis=1) > 0)
     return counts * scale[:, None], times * scale[:, None, None]
 
 
-def _changes(sources: tuple[TableSource, TableSource], tables: list[pl.DataFrame]) -> pl.DataFrame:
-    stated = [
+def _read_settings(
+    sources: tuple[TableSource, TableSource], tables: list[pl.DataFrame]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of `settings` of the resources of both sides."""
+    base, other = (
         convert_to_polars(source.table("settings")).filter(
             pl.col("resource").is_in(table["resource"].unique().implode())
         )
         for source, table in zip(sources, tables, strict=True)
-    ]
+    )
+    return base, other
+
+
+def _changes(stated: tuple[pl.DataFrame, pl.DataFrame], tables: list[pl.DataFrame]) -> pl.DataFrame:
     changes = find_setting_changes(*stated)
     words = [text.partition(": ") for text in find_differing_columns(tables[1], tables[0], ("workers", *LOAD))]
     of_runs = [(name, *reversed(values.split(" against "))) for name, _, values in words]
     return pl.concat([changes, pl.DataFrame(of_runs, schema=changes.schema, orient="row")])
 
 
-def _replace_parent_nodes(timed: list[pl.DataFrame]) -> list[pl.DataFrame]:
+def _replace_parent_nodes(timed: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     """The nodes by which statements entered, if the sides have none in common."""
     base, other = (rows["node"].drop_nulls().cast(pl.String).unique().sort().to_list() for rows in timed)
     if not base or not other or set(base) & set(other):
@@ -580,26 +805,73 @@ def _observe_logs(
     found = [
         _read_log_window(source, name, window) for source, name, window in zip(sources, names, windows, strict=True)
     ]
-    placed, unnamed = _select_comparable_nodes(found, sources)
-    timed, tables = [], []
-    for i, (label, rows) in enumerate(zip(labels, placed, strict=True)):
+    placed, notes = _select_comparable_nodes(found, sources)
+    cut = cut_to_common_evidence((placed[0], placed[1]), _find_absent_nodes((placed[0], placed[1]), sources), labels)
+    notes = [*notes, *cut.notes]
+    words, least_us = _find_unlike_threshold(sources, cut.timed, labels)
+    if words:
+        notes.append(f"{words}: only these are compared, and how often they come also depends on how long they take")
+    kept = [rows.filter(pl.col("total_us") >= least_us) for rows in cut.timed]
+    timed, tables, numbers = [], [], []
+    for i, (label, rows) in enumerate(zip(labels, _split_kinds((kept[0], kept[1])), strict=True)):
         if rows.height < 2 * STRETCHES:
             problem = f"{label} has {pluralize(rows.height, 'statement')} with a duration: an account needs 20 or more"
             raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
         if rows["start_time"].n_unique() < 2:
             raise InsufficientDataError(f"all statements of {label} began at one moment: no stretches can be compared")
-        mine, table = _split_into_chunks(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
+        number = _choose_number_of_stretches(rows, label)
+        mine, table = _split_into_chunks(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)), number)
+        if table.height < 2:
+            raise InsufficientDataError(f"all statements of {label} are in one stretch of its time")
         timed.append(mine)
         tables.append(table)
+        numbers.append(number)
     both = pl.concat(timed, how="vertical_relaxed")
     cells = _label_cells(both)
-    sides = [_build_sample(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
-    notes = (
+    sides = [
+        replace(
+            _build_sample(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None), stretches=numbers[i]
+        )
+        for i in (0, 1)
+    ]
+    notes.insert(
+        0,
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
-        *unnamed,
     )
-    changes = _changes(sources, [table.with_columns(workers=None) for table in tables])
-    return Observed(sides[0], sides[1], cells, False, "traced time", changes, both, sources, notes, unit="stretch")
+    if min(numbers) < STRETCHES:
+        notes.insert(
+            1, "the times of successive statements depend on each other, so that stretches are longer and fewer"
+        )
+    stated = _read_settings(sources, [rows.select("resource") for rows in found])
+    changes = _changes(stated, [table.with_columns(workers=None) for table in tables])
+    return Observed(
+        sides[0],
+        sides[1],
+        cells=cells,
+        paired=False,
+        measured="traced time",
+        changes=changes,
+        timed=both,
+        sources=sources,
+        warnings=tuple(notes),
+        unit="stretch",
+        compared=describe_compared_settings(*stated),
+    )
+
+
+def _find_absent_nodes(
+    placed: tuple[pl.DataFrame, pl.DataFrame], sources: tuple[TableSource, TableSource]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Nodes whose log one side lacks: those that only the other side shows, unless the cluster does not have them."""
+    seen = [
+        set(rows["node"].drop_nulls()) | set(rows.filter(~pl.col("unseen_child"))["child_node"].drop_nulls())
+        for rows in placed
+    ]
+    stated = [set(convert_to_polars(source.table("nodes"))["node"].drop_nulls().cast(pl.String)) for source in sources]
+    base, other = (
+        frozenset(seen[1 - i] - seen[i] if not stated[i] else (seen[1 - i] - seen[i]) & stated[i]) for i in (0, 1)
+    )
+    return base, other
 
 
 def _read_log_window(source: TableSource, name: str, window: Window | None) -> pl.DataFrame:
@@ -608,16 +880,47 @@ def _read_log_window(source: TableSource, name: str, window: Window | None) -> p
         statements = statements.filter(pl.col("start_time").is_between(window.begin, window.end, closed="left"))
     elif name:
         statements = statements.filter(pl.col("resource").cast(pl.String) == name)
-    return compute_statement_times(statements, spans).filter(pl.col("start_time").is_not_null()).collect()
+    times = compute_statement_times(statements, spans, find_task_nodes(source))
+    return times.filter(pl.col("start_time").is_not_null()).collect()
 
 
-def _split_into_chunks(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+#: A stretch has to be as long as so many independent statements last, for the means of two to be independent.
+_INDEPENDENT: Final = 6
+#: Fewest stretches whose spread says something.
+_FEWEST_STRETCHES: Final = 4
+#: Successive statements whose means are looked at, because single times hide what varies slowly.
+_BINS: Final = 200
+
+
+def _choose_number_of_stretches(timed: pl.DataFrame, label: str) -> int:
+    """The number of stretches, each long enough for the correlation of successive statements.
+
+    Raises:
+        InsufficientDataError: there would be too few of them.
+    """
+    times = np.log(np.maximum(timed.sort("start_time", maintain_order=True)["total_us"].to_numpy(), 1.0))
+    worth = [estimate_effective_sample_size(times).effective]
+    if times.size >= 2 * _BINS:
+        means = np.array([part.mean() for part in np.array_split(times, _BINS)])
+        # Bins that are independent say nothing of shorter correlations.
+        worth += [] if (bins := estimate_effective_sample_size(means).effective) >= _BINS / 2 else [bins]
+    number = int(min(STRETCHES, min(worth) / min(_INDEPENDENT, times.size / STRETCHES)))
+    if number < _FEWEST_STRETCHES:
+        problem = (
+            f"the times of successive statements of {label} depend on each other for so long that all of them are "
+            f"worth {min(worth):.0f} independent ones: no stretches can be compared"
+        )
+        raise InsufficientDataError(problem, way_out="compare longer logs, or runs that are repeated")
+    return number
+
+
+def _split_into_chunks(timed: pl.DataFrame, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The statements with their stretch as `run_id`, and the stretches with their statements per second."""
     first, last = timed["start_time"].min(), timed["start_time"].max()
     covered = pl.lit(last) - pl.lit(first)
-    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * STRETCHES).floor().cast(pl.Int32)
-    mine = timed.with_columns(run_id=stretch.clip(0, STRETCHES - 1).cast(pl.String))
-    seconds = covered.dt.total_microseconds() / US_PER_S / STRETCHES
+    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * number).floor().cast(pl.Int32)
+    mine = timed.with_columns(run_id=stretch.clip(0, number - 1).cast(pl.String))
+    seconds = covered.dt.total_microseconds() / US_PER_S / number
     return mine, mine.group_by(RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(RUN)
 
 

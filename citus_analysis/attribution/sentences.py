@@ -18,7 +18,7 @@ from citus_analysis.attribution.associations import (
 )
 from citus_analysis.attribution.causes import Cause, Explanation, ThroughputAccount, ThroughputPart
 from citus_analysis.attribution.decomposition import MOST_OF_KIND, OWN_TERMS
-from citus_analysis.attribution.statement_changes import StatementChange
+from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.stats.verdicts import Verdict
 from citus_analysis.texts.numbers import (
@@ -64,6 +64,8 @@ _ENOUGH_TO_NAME: Final = 20
 #: A ratio within these bounds is said in percent, a larger one as a multiple.
 _IN_PERCENT: Final = (0.5, 2.0)
 _US_BELOW_MS: Final = 0.1
+#: A sure segment of a node is stated if it is at least this share of the largest one and of the difference.
+_SHOWN_PART: Final = 0.1
 
 
 def write_explanation_sentences(found: Explanation) -> list[str]:
@@ -74,6 +76,7 @@ def write_explanation_sentences(found: Explanation) -> list[str]:
     if found.throughput_account and found.throughput and (found.decided or found.throughput.verdict not in _NO_CHANGE):
         lines += [_write_throughput(found, found.throughput_account, found.throughput.verdict)]
     beside = [
+        _write_segment_changes(found),
         _write_statement_changes(found),
         _write_correlated_changes(found) if found.decided else "",
         *_write_correlated_sentences(found),
@@ -305,6 +308,8 @@ def _write_throughput(found: Explanation, account: ThroughputAccount, verdict: V
     change = f"Throughput went from {before} to {after} operations/s{_NO_CHANGE.get(verdict, '')}"
     law = f"by Little's law ({used} in an operation on average)"
     if not shown:
+        if not account.parts:
+            return f"{change}: {law}, no part is larger than rounding."
         largest = account.parts[0]
         return (
             f"{change}: {law}, no part is sure; the largest, {part_ops(largest)}, is {_describe_cause(largest.cause)}."
@@ -356,6 +361,34 @@ def _write_statement_changes(found: Explanation) -> str:
     return f"By statement: {'; '.join(known[:_MOST_STATEMENTS])}{more}."
 
 
+def _write_segment_changes(found: Explanation) -> str:
+    """Segments on single nodes that are sure by themselves, and that no named part states already."""
+    stated = {
+        (part.segment, part.node)
+        for cause in found.named
+        for part in ((cause, *cause.parts) if cause.node and cause.segment else cause.parts)
+        if part.decided
+    }
+    sure = [one for one in found.segment_changes if one.decided and (one.segment, one.node) not in stated]
+    # What is a small part of the difference and of the other sure ones is no story.
+    largest = max((abs(one.estimate_us) for one in sure), default=0.0)
+    shown = [one for one in sure if abs(one.estimate_us) >= _SHOWN_PART * max(largest, abs(found.difference_us))]
+    if not shown:
+        return ""
+    words = [_describe_segment_change(one, found) for one in shown[:_MOST_CAUSES]]
+    whole = "" if found.decided else ", though the whole is not decided"
+    return f"Sure by itself{whole}: {'; '.join(words)}."
+
+
+def _describe_segment_change(one: SegmentChange, found: Explanation) -> str:
+    where = f"on node {one.node}"
+    ratio = describe_estimate_with_interval(one.time.ratio.estimate, *one.time.deciding.ends)
+    means = f"{_time(one.time.mean_b.estimate)} to {_time(one.time.mean_a.estimate)}"
+    more = f"{_time(one.estimate_us)} {'more' if one.estimate_us > 0 else 'less'}"
+    of = "an operation" if found.unit == "run" else "a statement"
+    return f"the time {one.words} {where} is {ratio} times as long ({means}), {more} for {of}"
+
+
 def _describe_statement_change(one: StatementChange, found: Explanation) -> str:
     unit = "s" if found.unit != "run" else "operation"
     words = []
@@ -395,7 +428,12 @@ def _format_unit(unit: str) -> str:
 
 def _changes(found: Explanation) -> str:
     words = change_words(found.changes)
-    return f"What differs between the sides as stated: {words}." if words else "Settings that differ: none."
+    if words:
+        which = f" Compared: {found.compared}." if found.compared else ""
+        return f"What differs between the sides as stated: {words}.{which}"
+    if not found.compared:
+        return "Settings were not compared: one side or both state none."
+    return f"Settings that differ: none ({found.compared})."
 
 
 def _describe_slowest_example(found: Explanation) -> str:

@@ -1,4 +1,4 @@
-"""What changed for each statement, by its text without constants: how often it comes, and how long it takes."""
+"""What changed for each statement, by its text without constants, and for each segment on each node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from citus_analysis.attribution.observed import STATEMENTS_PER_S, STRETCHES, Observed, ObservedSample
+from citus_analysis.attribution.observed import (
+    KIND,
+    OF_CHILD,
+    SEGMENT_WORDS,
+    SEGMENTS,
+    STATEMENTS_PER_S,
+    Observed,
+    ObservedSample,
+)
 from citus_analysis.core.frames import TableSource
 from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.serverlogs.statements import find_opening_records, normalise_statement, read_texts
@@ -22,7 +30,6 @@ _MOST: Final = 50
 #: Fewest executions on a side whose mean time, or number, is compared.
 _FEWEST: Final = 20
 _OF_RATES: Final = {"faster": "more often", "slower": "less often"}
-_KIND: Final = ("statement_kind", "statement_fingerprint")
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def find_statement_changes(
         margin: relative difference that counts as none.
     """
     kinds = sides.cells["kind"].to_numpy().astype(np.int64)
-    named = sides.cells.unique("kind").sort("kind").select(*_KIND)
+    named = sides.cells.unique("kind").sort("kind").select(*KIND)
     executions = [_count_executions(sides.timed, number, named) for number in (0, 1)]
     measured = [_sum_statements_by_kind(side, kinds, parts.height) for side in sides.both]
     whole = np.sum([totals.sum(axis=0) for _, totals in measured], axis=0)
@@ -126,8 +133,8 @@ def find_statement_changes(
 
 
 def _count_executions(timed: pl.DataFrame, side: int, named: pl.DataFrame) -> Integers:
-    counts = timed.filter(side=side).group_by(_KIND).len().with_columns(pl.col("statement_kind").cast(pl.String))
-    found = named.join(counts, on=_KIND, how="left", nulls_equal=True, maintain_order="left")
+    counts = timed.filter(side=side).group_by(KIND).len().with_columns(pl.col("statement_kind").cast(pl.String))
+    found = named.join(counts, on=KIND, how="left", nulls_equal=True, maintain_order="left")
     return found["len"].fill_null(0).to_numpy().astype(np.int64)
 
 
@@ -140,7 +147,7 @@ def _sum_statements_by_kind(side: ObservedSample, kinds: Integers, number: int) 
         return counts, totals
     # In stretches without any statement, each kind comes 0 times.
     scaled = np.stack([counts, totals]) * per_s.to_numpy()[:, None]
-    padded = np.pad(scaled, ((0, 0), (0, STRETCHES - side.runs), (0, 0)))
+    padded = np.pad(scaled, ((0, 0), (0, side.stretches - side.runs), (0, 0)))
     return padded[0], padded[1]
 
 
@@ -170,3 +177,114 @@ def _read_statement_texts(sources: tuple[TableSource, TableSource], fingerprints
         rows = records.join(read_texts(logs, records).rows, on=["source_id", "byte_offset"]).drop_nulls("text")
         texts |= {name: normalise_statement(text) for name, text in rows.select("fingerprint", "text").iter_rows()}
     return texts
+
+
+@dataclass(frozen=True)
+class SegmentChange:
+    """A segment of statements on a node, on both sides of a difference; tested by itself, whatever the whole shows.
+
+    Attributes:
+        segment: one of :data:`~citus_analysis.attribution.observed.SEGMENTS`.
+        node: the node where it passed.
+        time: mean time (µs) of the segment in a statement that has it there, for the same shares of kinds of statements
+            on both sides; one value per run.
+        estimate_us: its terms in the account, for an operation.
+    """
+
+    segment: str
+    node: str
+    time: Comparison
+    estimate_us: float
+
+    @property
+    def words(self) -> str:
+        """The segment in words."""
+        return SEGMENT_WORDS[self.segment]
+
+    @property
+    def decided(self) -> bool:
+        """Whether it takes longer or shorter on the other side."""
+        return self.time.differs
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values."""
+        plain = {"segment": self.segment, "node": self.node, "words": self.words, "estimate_us": self.estimate_us}
+        return plain | _record("time_us", self.time)
+
+
+#: Part of all time below which a segment on a node is not tested.
+_LEAST_PART: Final = 0.02
+
+
+def find_segment_changes(
+    sides: Observed, terms: pl.DataFrame, level: float, margin: float
+) -> tuple[SegmentChange, ...]:
+    """The segments on each node, compared by themselves; those that are surest first.
+
+    The sum over a node or a segment can hide what is sure in one of its parts: children that take longer behind commits
+    whose times vary. So the mean time of each segment on each node is compared over the runs, by Welch's t on the log
+    of the ratio, adjusted over all of them by Holm. Kinds of statements have the same weights on both sides.
+
+    Args:
+        sides: what was observed.
+        terms: terms of the account.
+        level: confidence level.
+        margin: relative difference that counts as none.
+    """
+    found: list[tuple[str, str, Comparison]] = []
+    whole = sum(float(side.times.mean(axis=0).sum()) for side in sides.both)
+    for at, names in (("node", [one for one in SEGMENTS if one not in OF_CHILD]), ("child_node", sorted(OF_CHILD))):
+        # What ran on a node: for its own segments each kind and way, for those of children each kind.
+        groups = ["statement_kind", "statement_fingerprint", "executed"]
+        cells = sides.cells.with_row_index("cell").drop_nulls(at)
+        for (node,), mine in cells.group_by(at, maintain_order=True):
+            numbered = mine.select(group=pl.struct(groups).rank("dense").cast(pl.Int64) - 1, cell="cell")
+            is_of = np.zeros((sides.cells.height, int(numbered["group"].max() or 0) + 1))  # type: ignore[arg-type]
+            is_of[numbered["cell"].to_numpy(), numbered["group"].to_numpy()] = 1.0
+            for name in names:
+                values = [side.times[:, :, SEGMENTS.index(name)] for side in sides.both]
+                part = sum(float((one.mean(axis=0) @ is_of).sum()) for one in values)
+                if part < _LEAST_PART * whole:
+                    continue
+                means = _standardise_means(
+                    [side.counts @ is_of for side in sides.both], [one @ is_of for one in values]
+                )
+                if means is not None:
+                    found.append((name, str(node), _compare_segment_means(sides, means, level, margin)))
+    adjusted = compare_many([one for _, _, one in found], level=level) if found else ()
+    sums = {
+        (segment, node): us
+        for segment, node, us in terms.filter(effect="time")
+        .group_by("segment", "node")
+        .agg(pl.col("estimate_us").sum())
+        .iter_rows()
+    }
+    rows = [
+        SegmentChange(name, node, one, sums.get((name, node), 0.0))
+        for (name, node, _), one in zip(found, adjusted, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda one: (not one.decided, -abs(one.estimate_us))))
+
+
+def _standardise_means(counts: list[Floats], totals: list[Floats]) -> tuple[Floats, Floats] | None:
+    """Mean times of the runs of both sides, kinds weighted as on both sides together; None with too few runs.
+
+    Runs without one of the kinds are left out, and kinds that most runs of a side lack.
+    """
+    common = np.minimum(*((one > 0).mean(axis=0) for one in counts)) >= 0.5
+    weights = np.where(common, sum(one.mean(axis=0) for one in counts), 0.0)
+    if not weights.any():
+        return None
+    found = []
+    for number, total in zip(counts, totals, strict=True):
+        complete = (number[:, common] > 0).all(axis=1)
+        means = np.divide(total, number, out=np.zeros_like(total), where=number > 0) @ (weights / weights.sum())
+        found.append(means[complete & (means > 0)])
+    return (found[0], found[1]) if min(one.size for one in found) >= 2 else None
+
+
+def _compare_segment_means(sides: Observed, means: tuple[Floats, Floats], level: float, margin: float) -> Comparison:
+    base, other = means
+    labelled = partial(compare, label_a=sides.other.name, label_b=sides.base.name)
+    blocked = sides.paired and base.size == sides.base.runs and other.size == sides.other.runs
+    return labelled(other, base, margin, level=level, higher_is_better=False, metric="time_us", blocked=blocked)
