@@ -129,13 +129,15 @@ class Spread:
     Attributes:
         sides: for each independent set of runs, one row per run left out, one column per term. Paired sides are one
             set: a pair is left out as a whole.
+        worth: of each set, the number of independent runs that its runs are worth; None if they are independent.
     """
 
     sides: tuple[Floats, ...]
+    worth: tuple[float, ...] | None = None
 
     def summed(self, groups: Integers, number: int) -> Spread:
         """The spread of sums of terms; `groups` is the group of each term."""
-        return Spread(tuple(side @ np.eye(number)[groups] for side in self.sides))
+        return Spread(tuple(side @ np.eye(number)[groups] for side in self.sides), self.worth)
 
     def intervals(self, estimates: Floats, level: float, together: int = 1) -> tuple[Floats, Floats, Floats]:
         """Half widths, p-values and degrees of freedom.
@@ -148,8 +150,12 @@ class Spread:
             level: confidence level.
             together: number of intervals that hold at the same time with this level (Bonferroni).
         """
-        freedoms = [len(side) - 1 for side in self.sides]
-        parts = [(len(one) - 1) / len(one) * ((one - one.mean(axis=0)) ** 2).sum(axis=0) for one in self.sides]
+        worth = self.worth or tuple(float(len(side)) for side in self.sides)
+        freedoms = [max(one - 1, 1.0) for one in worth]
+        parts = [
+            len(one) / independent * (len(one) - 1) / len(one) * ((one - one.mean(axis=0)) ** 2).sum(axis=0)
+            for one, independent in zip(self.sides, worth, strict=True)
+        ]
         variance = np.sum(parts, axis=0)
         below = np.sum([part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True)], axis=0)
         freedom = np.divide(variance**2, below, out=np.full_like(variance, float(min(freedoms))), where=below > 0)

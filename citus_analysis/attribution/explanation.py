@@ -40,6 +40,9 @@ from citus_analysis.schema import WRITING_STATEMENTS
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
 _PLACE: Final = ("statement_kind", "segment", "node")
+_OF_THIS_PAIR: Final = (
+    "the interval of the ratio is of this pair alone; compare adjusts its own for all set-ups that it compares"
+)
 #: What no traced statement covers, attributes of a side.
 _RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced", "unseen")
 
@@ -136,7 +139,7 @@ def explain(
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
         throughput_account=_build_throughput_attribution(account, loops, groups) if loops else None,
-        warnings=(*sides.warnings, *notes),
+        warnings=(*sides.warnings, *notes, *([_OF_THIS_PAIR] if sides.unit == "run" and with_mechanisms else [])),
         unit=sides.unit,
         stacks=stack_changes(sides, level=level),
         plans=plan_changes(sides, level=level) if with_mechanisms else None,
@@ -245,7 +248,8 @@ class _Account:
     def spread_of(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
         """Values of the weights of the runs, without each run."""
         base, other = self._sides.both
-        return estimate_jackknife_spread(values, (base.runs, other.runs), paired=self._sides.paired)
+        spread = estimate_jackknife_spread(values, (base.runs, other.runs), paired=self._sides.paired)
+        return replace(spread, worth=self._sides.effective)
 
 
 #: Sums of terms that may be named: all effects, and of the times those of a node and those of a segment.

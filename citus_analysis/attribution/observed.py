@@ -317,7 +317,6 @@ class ObservedSample:
             that client's own, or if the traced client of a run reported none.
         statements: number of traced statements.
         unseen_us: what is in no term of its own, because both sides do not show it alike, of each run.
-        stretches: number of stretches of time into which logs without runs were cut; 0 for runs.
     """
 
     name: str
@@ -329,7 +328,6 @@ class ObservedSample:
     untraced_us: Floats
     statements: int
     unseen_us: Floats
-    stretches: int = 0
 
     @property
     def runs(self) -> int:
@@ -359,6 +357,7 @@ class Observed:
         unit: what the rows of a side are: runs, or stretches of time of logs without runs.
         unseen: what the sides' `unseen_us` is, in words.
         compared: which settings were compared, in words.
+        effective: numbers of independent stretches that those of both sides are worth; None for runs.
     """
 
     base: ObservedSample
@@ -373,6 +372,7 @@ class Observed:
     unit: str = "run"
     unseen: str = ""
     compared: str = ""
+    effective: tuple[float, float] | None = None
 
     @property
     def both(self) -> tuple[ObservedSample, ObservedSample]:
@@ -393,7 +393,10 @@ class Observed:
         return self._compared(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
 
     def _compared(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
-        compared = partial(compare, other, base, margin, level=level, metric=metric, blocked=self.paired)
+        worth = None if self.effective is None else (self.effective[1], self.effective[0])
+        compared = partial(
+            compare, other, base, margin, level=level, metric=metric, blocked=self.paired, effective=worth
+        )
         higher = metric == "throughput_ops_s"
         return compared(higher_is_better=higher, label_a=self.other.name, label_b=self.base.name)
 
@@ -812,36 +815,30 @@ def _observe_logs(
     if words:
         notes.append(f"{words}: only these are compared, and how often they come also depends on how long they take")
     kept = [rows.filter(pl.col("total_us") >= least_us) for rows in cut.timed]
-    timed, tables, numbers = [], [], []
+    timed, tables, worth = [], [], []
     for i, (label, rows) in enumerate(zip(labels, _split_kinds((kept[0], kept[1])), strict=True)):
         if rows.height < 2 * STRETCHES:
             problem = f"{label} has {pluralize(rows.height, 'statement')} with a duration: an account needs 20 or more"
             raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
         if rows["start_time"].n_unique() < 2:
             raise InsufficientDataError(f"all statements of {label} began at one moment: no stretches can be compared")
-        number = _choose_number_of_stretches(rows, label)
-        mine, table = _split_into_chunks(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)), number)
-        if table.height < 2:
-            raise InsufficientDataError(f"all statements of {label} are in one stretch of its time")
+        worth.append(estimate_independent_stretches(rows, label))
+        mine, table = _split_into_chunks(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
         tables.append(table)
-        numbers.append(number)
     both = pl.concat(timed, how="vertical_relaxed")
     cells = _label_cells(both)
-    sides = [
-        replace(
-            _build_sample(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None), stretches=numbers[i]
-        )
-        for i in (0, 1)
-    ]
+    sides = [_build_sample(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
     notes.insert(
         0,
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
     )
-    if min(numbers) < STRETCHES:
-        notes.insert(
-            1, "the times of successive statements depend on each other, so that stretches are longer and fewer"
-        )
+    notes += [
+        f"the times of successive statements of {label} depend on each other: its {STRETCHES} stretches are worth "
+        f"{one:.1f} independent ones"
+        for label, one in zip(labels, worth, strict=True)
+        if one < STRETCHES
+    ]
     stated = _read_settings(sources, [rows.select("resource") for rows in found])
     changes = _changes(stated, [table.with_columns(workers=None) for table in tables])
     return Observed(
@@ -856,6 +853,7 @@ def _observe_logs(
         warnings=tuple(notes),
         unit="stretch",
         compared=describe_compared_settings(*stated),
+        effective=(min(worth[0], float(sides[0].runs)), min(worth[1], float(sides[1].runs))),
     )
 
 
@@ -884,43 +882,47 @@ def _read_log_window(source: TableSource, name: str, window: Window | None) -> p
     return times.filter(pl.col("start_time").is_not_null()).collect()
 
 
-#: A stretch has to be as long as so many independent statements last, for the means of two to be independent.
-_INDEPENDENT: Final = 6
-#: Fewest stretches whose spread says something.
-_FEWEST_STRETCHES: Final = 4
-#: Successive statements whose means are looked at, because single times hide what varies slowly.
-_BINS: Final = 200
+#: Successive means of statements' times from which the correlation is estimated: single times hide what varies slowly.
+_BINS: Final = 100
+#: Logs worth more independent bins than this have independent stretches.
+_INDEPENDENT: Final = 50.0
+#: Correlation of neighbouring stretches times the number of independent bins: twice that of an autoregressive process.
+_CORRELATION: Final = 2 * STRETCHES / 4
 
 
-def _choose_number_of_stretches(timed: pl.DataFrame, label: str) -> int:
-    """The number of stretches, each long enough for the correlation of successive statements.
+def estimate_independent_stretches(timed: pl.DataFrame, label: str) -> float:
+    """The number of independent stretches that the stretches of a log are worth.
+
+    Stretches that are not much longer than times of statements are correlated vary together, so that they seem more
+    alike than they are. For an autoregressive process whose correlation time is 1/k of the log, neighbours of n
+    stretches are correlated by n / 4k.
 
     Raises:
-        InsufficientDataError: there would be too few of them.
+        InsufficientDataError: they are worth fewer than two.
     """
     times = np.log(np.maximum(timed.sort("start_time", maintain_order=True)["total_us"].to_numpy(), 1.0))
-    worth = [estimate_effective_sample_size(times).effective]
-    if times.size >= 2 * _BINS:
-        means = np.array([part.mean() for part in np.array_split(times, _BINS)])
-        # Bins that are independent say nothing of shorter correlations.
-        worth += [] if (bins := estimate_effective_sample_size(means).effective) >= _BINS / 2 else [bins]
-    number = int(min(STRETCHES, min(worth) / min(_INDEPENDENT, times.size / STRETCHES)))
-    if number < _FEWEST_STRETCHES:
+    means = np.array([part.mean() for part in np.array_split(times, _BINS)]) if times.size >= 2 * _BINS else times
+    bins = estimate_effective_sample_size(means).effective
+    if bins >= min(_INDEPENDENT, means.size / 2):
+        return float(STRETCHES)
+    correlation = min(_CORRELATION / bins, 0.99)
+    worth = STRETCHES * (1 - correlation) / (1 + correlation)
+    if worth < 2:
         problem = (
-            f"the times of successive statements of {label} depend on each other for so long that all of them are "
-            f"worth {min(worth):.0f} independent ones: no stretches can be compared"
+            f"the times of successive statements of {label} depend on each other for so long that its stretches of "
+            f"time are worth {worth:.1f} independent ones: they cannot be compared"
         )
         raise InsufficientDataError(problem, way_out="compare longer logs, or runs that are repeated")
-    return number
+    return worth
 
 
-def _split_into_chunks(timed: pl.DataFrame, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _split_into_chunks(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The statements with their stretch as `run_id`, and the stretches with their statements per second."""
     first, last = timed["start_time"].min(), timed["start_time"].max()
     covered = pl.lit(last) - pl.lit(first)
-    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * number).floor().cast(pl.Int32)
-    mine = timed.with_columns(run_id=stretch.clip(0, number - 1).cast(pl.String))
-    seconds = covered.dt.total_microseconds() / US_PER_S / number
+    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * STRETCHES).floor().cast(pl.Int32)
+    mine = timed.with_columns(run_id=stretch.clip(0, STRETCHES - 1).cast(pl.String))
+    seconds = covered.dt.total_microseconds() / US_PER_S / STRETCHES
     return mine, mine.group_by(RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(RUN)
 
 

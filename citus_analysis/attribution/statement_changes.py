@@ -16,6 +16,7 @@ from citus_analysis.attribution.observed import (
     SEGMENT_WORDS,
     SEGMENTS,
     STATEMENTS_PER_S,
+    STRETCHES,
     Observed,
     ObservedSample,
 )
@@ -23,6 +24,7 @@ from citus_analysis.core.frames import TableSource
 from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.serverlogs.statements import find_opening_records, normalise_statement, read_texts
 from citus_analysis.serverlogs.windows import LogSource, LogWindow, WindowedLogs
+from citus_analysis.stats.independence import check_independence
 from citus_analysis.stats.verdicts import Comparison, compare, compare_many
 
 #: Statements that are compared: those with the most time on both sides.
@@ -112,7 +114,7 @@ def find_statement_changes(
     chosen = [int(kind) for kind in np.argsort(-whole, kind="stable")[:_MOST]]
     texts = _read_statement_texts(sides.sources, named[chosen]["statement_fingerprint"])
     enough = [kind for kind in chosen if min(executions[0][kind], executions[1][kind]) >= _FEWEST]
-    tests = list(_compare_rates_and_means(measured, enough, (sides.other.name, sides.base.name), level, margin))
+    tests = list(_compare_rates_and_means(sides, measured, enough, level, margin))
     adjusted = iter(compare_many([one for one in tests if one is not None], level=level))
     compared = [one and next(adjusted) for one in tests]
     found = {kind: compared[2 * i : 2 * i + 2] for i, kind in enumerate(enough)}
@@ -147,22 +149,31 @@ def _sum_statements_by_kind(side: ObservedSample, kinds: Integers, number: int) 
         return counts, totals
     # In stretches without any statement, each kind comes 0 times.
     scaled = np.stack([counts, totals]) * per_s.to_numpy()[:, None]
-    padded = np.pad(scaled, ((0, 0), (0, side.stretches - side.runs), (0, 0)))
+    padded = np.pad(scaled, ((0, 0), (0, STRETCHES - side.runs), (0, 0)))
     return padded[0], padded[1]
 
 
 def _compare_rates_and_means(
-    measured: list[tuple[Floats, Floats]], chosen: list[int], labels: tuple[str, str], level: float, margin: float
+    sides: Observed, measured: list[tuple[Floats, Floats]], chosen: list[int], level: float, margin: float
 ) -> Iterator[Comparison | None]:
     """The comparison of rates and that of mean times, for each kind."""
-    compared = partial(compare, margin=margin, level=level, label_a=labels[0], label_b=labels[1])
+    compared = partial(compare, margin=margin, level=level, label_a=sides.other.name, label_b=sides.base.name)
     for kind in chosen:
         rates = [counts[:, kind] for counts, _ in measured]
         times = [totals[counts[:, kind] > 0, kind] / counts[counts[:, kind] > 0, kind] for counts, totals in measured]
         for values, better, metric in ((rates, True, "rate"), (times, False, "time_us")):
             base, other = values
             few = min(base.size, other.size) < 2
-            yield None if few else compared(other, base, higher_is_better=better, metric=metric)
+            worth = None
+            if sides.effective is not None and not few:
+                # How often statements come may depend on the past even where their times do not.
+                known = reversed(sides.effective) if metric == "time_us" else (np.inf, np.inf)
+                worth_other, worth_base = (
+                    max(2.0, min(one, float(each.size), check_independence(each).effective if better else np.inf))
+                    for one, each in zip(known, (other, base), strict=True)
+                )
+                worth = worth_other, worth_base
+            yield None if few else compared(other, base, higher_is_better=better, metric=metric, effective=worth)
 
 
 def _read_statement_texts(sources: tuple[TableSource, TableSource], fingerprints: pl.Series) -> dict[int, str]:
@@ -287,4 +298,8 @@ def _compare_segment_means(sides: Observed, means: tuple[Floats, Floats], level:
     base, other = means
     labelled = partial(compare, label_a=sides.other.name, label_b=sides.base.name)
     blocked = sides.paired and base.size == sides.base.runs and other.size == sides.other.runs
-    return labelled(other, base, margin, level=level, higher_is_better=False, metric="time_us", blocked=blocked)
+    worth = None
+    if sides.effective is not None:
+        worth = min(sides.effective[1], float(other.size)), min(sides.effective[0], float(base.size))
+    tested = partial(labelled, other, base, margin, level=level, higher_is_better=False, metric="time_us")
+    return tested(blocked=blocked, effective=worth)

@@ -42,6 +42,7 @@ from citus_analysis.runner.server_state import (
     probe_task_level,
     read_by_node,
     read_placements,
+    read_recorded_settings,
     restore_under,
 )
 from citus_analysis.runner.system import ConnectionInfo, Description, LogFile, LogMark, ServerNode
@@ -457,6 +458,9 @@ class Cluster(Target):
             is_probed = self._monitored and self.system == "citus"
             self._task_level = probe_task_level(connection, self._relation) if is_probed else None
         by_node = read_by_node(self._all, self._asked, self.connect)
+        recorded = (
+            read_recorded_settings(self.nodes(), self.connect, roles=self._can.roles) if self._can.settings else {}
+        )
         facts = {
             "system": self.system,
             "postgres_version": version,
@@ -469,6 +473,7 @@ class Cluster(Target):
             {**settings, **find_common_settings(by_node)},
             (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped()),
             settings_by_node=by_node,
+            recorded=recorded,
             shards=shards,
             growth=self._spread.growth(),
             task_level=self._task_level,

@@ -42,6 +42,7 @@ from citus_analysis.runner.server_state import (
     read_by_node,
     read_default_shard_count,
     read_placements,
+    read_recorded_settings,
 )
 from citus_analysis.runner.system import ConnectionInfo, Description, LogMark, ServerNode
 from citus_analysis.runner.target import Target
@@ -244,6 +245,7 @@ class Embedded(Target):
             settings = sql.read_settings(connection)
             shards = read_placements(connection, self._relation) if self.system == "citus" else []
         by_node = read_by_node(self.nodes(), self._asked, self.connect)
+        recorded = read_recorded_settings(self.nodes(), self.connect)
         memory_gib = round(psutil.virtual_memory().total / 2**30)
         return Description(
             {
@@ -255,6 +257,7 @@ class Embedded(Target):
             },
             {**settings, **find_common_settings(by_node)},
             settings_by_node=by_node,
+            recorded=recorded,
             shards=shards,
         )
 

@@ -172,6 +172,7 @@ def write_description(
         "settings": {name: format_server_setting(value) for name, value in configuration.settings}
         | dict(description.settings),
         "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
+        **{kind: {of: dict(values) for of, values in by.items()} for kind, by in description.recorded.items()},
         "growth": asdict(description.growth) if description.growth else None,
         "task_level": description.task_level,
         "varied": [name for name, values in experiment.matrix.settings.items() if len(values) > 1],

@@ -27,6 +27,7 @@ from citus_analysis.runner.experiment import ClusterTarget, Experiment, Monitor,
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.system import ClusterGrowth, ServerNode, ShardPlacement
 from citus_analysis.runner.workloads import TABLE
+from citus_analysis.runs.setting_changes import ALL_NODES
 from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.words import pluralize
 
@@ -357,6 +358,93 @@ def read_by_node(
         with connect(node) as connection:
             by_node[node.name] = sql.read_settings(connection, names)
     return by_node
+
+
+#: Settings that are not recorded: secrets, and those of the runner's own session.
+_NOT_RECORDED: Final = r"password|passphrase|secret|conninfo|^application_name$|^client_|^session_|^transaction_"
+_RECORDED_LENGTH: Final = 200
+Recorded = dict[str, dict[str, dict[str, str]]]
+
+
+def read_recorded_settings(
+    nodes: Sequence[ServerNode], connect: Callable[[ServerNode], sql.Connecting], *, roles: bool = True
+) -> Recorded:
+    """All settings that are not at their default on a node, for a role or a database, with extensions and versions.
+
+    Args:
+        nodes: the nodes.
+        connect: opens a session on a node.
+        roles: whether the system stores settings of roles and databases.
+
+    Returns:
+        `non_default_settings`, `extensions` and `versions` by node, `role_settings` by role (and database, or node if
+        nodes differ), `database_settings` by database; what all nodes have in common is under `all`.
+    """
+    by_node: dict[str, Recorded] = {}
+    for node in nodes:
+        with connect(node) as connection:
+            by_node[node.name] = _read_recorded(connection, roles=roles)
+    found: Recorded = {}
+    for kind in ("non_default_settings", "extensions", "versions"):
+        found[kind] = _divide_common_values({node: read[kind].get("", {}) for node, read in by_node.items()})
+    for kind in ("role_settings", "database_settings") if roles else ():
+        found[kind] = {}
+        for name in sorted({name for read in by_node.values() for name in read[kind]}):
+            divided = _divide_common_values({node: read[kind].get(name, {}) for node, read in by_node.items()})
+            for where, values in divided.items():
+                found[kind][name if where == ALL_NODES else f"{name} on node {where}"] = values
+    return found
+
+
+def _read_recorded(connection: sql.Connection, *, roles: bool) -> Recorded:
+    settings = sql.query(
+        connection,
+        "SELECT name, current_setting(name) FROM pg_settings WHERE source IN "
+        "('environment variable', 'configuration file', 'command line', 'global') ORDER BY name",
+    )
+    extensions = sql.query(connection, "SELECT extname, extversion FROM pg_extension ORDER BY extname")
+    found: Recorded = {
+        "non_default_settings": {"": _select_recorded(settings)},
+        "extensions": {"": _select_recorded(extensions)},
+        "versions": {"": sql.read_settings(connection, ["server_version"])},
+        "role_settings": {},
+        "database_settings": {},
+    }
+    stored = (
+        sql.query(
+            connection,
+            "SELECT rolname, datname, unnest(setconfig) FROM pg_db_role_setting "
+            "LEFT JOIN pg_roles ON pg_roles.oid = setrole LEFT JOIN pg_database ON pg_database.oid = setdatabase "
+            "ORDER BY 1, 2, 3",
+        )
+        if roles
+        else []
+    )
+    for role, database, text in stored:
+        name, _, value = str(text).partition("=")
+        of = " in ".join(str(one).replace(".", "_") for one in (role, database) if one) or ALL_NODES
+        kind = "role_settings" if role else "database_settings"
+        found[kind].setdefault(of, {}).update(_select_recorded([(name, value)]))
+    return found
+
+
+def _select_recorded(rows: Sequence[Sequence[object]]) -> dict[str, str]:
+    return {str(name): str(value)[:_RECORDED_LENGTH] for name, value in rows if not re.search(_NOT_RECORDED, str(name))}
+
+
+def _divide_common_values(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """What all nodes have in common under `all`, and what else each has.
+
+    Example:
+        >>> _divide_common_values({"0": {"a": "1", "b": "2"}, "1": {"a": "1"}})
+        {'all': {'a': '1'}, '0': {'b': '2'}}
+    """
+    every = [dict(values) for values in by_node.values()]
+    common = {name: value for name, value in (every or [{}])[0].items() if all(one.get(name) == value for one in every)}
+    own = {
+        node: {name: value for name, value in values.items() if name not in common} for node, values in by_node.items()
+    }
+    return {ALL_NODES: common, **{node: values for node, values in own.items() if values}}
 
 
 def find_common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

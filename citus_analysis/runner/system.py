@@ -145,6 +145,7 @@ class Description:
         shards: Citus: placements of the table.
         growth: Citus: the growth that gave the table its present placements, if any.
         task_level: Citus: the level at which it reported its tasks in a probe; None if it did not, or was not probed.
+        recorded: all settings that are not at their default, by node, role and database, with extensions and versions.
     """
 
     facts: Mapping[str, object]
@@ -154,3 +155,4 @@ class Description:
     shards: Sequence[ShardPlacement] = ()
     growth: ClusterGrowth | None = None
     task_level: str | None = None
+    recorded: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)

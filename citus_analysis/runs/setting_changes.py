@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeAlias
 
 import polars as pl
@@ -27,7 +28,7 @@ _RECORDED: Final = {
 ALL_NODES: Final = "all"
 #: Settings of addresses, files and names, which differ without an effect.
 _OF_PLACES: Final = (
-    r"^(?:settings\.|non_default_settings\.[^.]+\.)?(?:port|listen_addresses|.*_director(?:y|ies)|.*_file|cluster_name|"
+    r"^(?:settings\.)?(?:port|listen_addresses|.*_director(?:y|ies)|.*_file|cluster_name|"
     r"application_name|log_filename|log_file_mode|log_line_prefix|log_timezone|log_rotation_.*|log_truncate_.*|"
     r"log_destination|logging_collector|event_source|syslog_.*|bonjour.*|primary_.*|restore_command|archive_command|"
     r"(?i:timezone)|citus\.(?:node_conninfo|local_hostname))$"
@@ -57,10 +58,7 @@ def find_setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
         >>> find_setting_changes(rows("1"), rows("all")).rows()
         [('enable_indexscan on the other nodes', 'default', 'off')]
     """
-    whole = [
-        convert_to_polars(one).select("name", "value").filter(~pl.col("name").str.contains(_OF_PLACES))
-        for one in (before, after)
-    ]
+    whole = [convert_to_polars(one).select("name", "value") for one in (before, after)]
     sides = [_collect_stated_settings(one) for one in whole]
     recorded = _find_recorded_changes(*(_collect_recorded_settings(one) for one in whole))
     if any(side.is_empty() for side in sides):
@@ -77,7 +75,7 @@ _CHANGES: Final = {"name": pl.String(), "before": pl.String(), "after": pl.Strin
 
 
 def _collect_stated_settings(settings: pl.DataFrame) -> pl.DataFrame:
-    named = settings.filter(pl.col("name").str.contains(_SYSTEM))
+    named = settings.filter(pl.col("name").str.contains(_SYSTEM) & ~pl.col("name").str.contains(_OF_PLACES))
     short = named.with_columns(pl.col("name").str.strip_prefix("settings."))
     return short.group_by("name").agg(pl.col("value").drop_nulls().unique().sort().str.join(" | "))
 
@@ -92,8 +90,9 @@ def _collect_recorded_settings(settings: pl.DataFrame) -> _Recorded:
     values = known.group_by("name", maintain_order=True).agg(pl.col("value").unique().sort().str.join(" | "))
     for text, value in values.iter_rows():
         kind, of, name = (*text.split(".", 2), "")[:3]
-        if name:
-            found.setdefault(kind, {}).setdefault(of, {})[name] = value
+        of_kind = found.setdefault(kind, {})
+        if name and not re.search(_OF_PLACES, name):
+            of_kind.setdefault(of, {})[name] = value
     return found
 
 
@@ -117,7 +116,7 @@ def _find_recorded_changes(before: _Recorded, after: _Recorded) -> list[tuple[st
                     continue
                 in_places = any(name in side.get(one, {}) for side in sides for one in places)
                 usual = words.format(name=name, of=of)
-                every = f"{usual.rpartition(' on node ')[0]}{' on the other nodes' if in_places else ''}"
+                every = f"{usual.rpartition(' on node ')[0] or name}{' on the other nodes' if in_places else ''}"
                 rows.append((every if of == ALL_NODES else usual, was, now))
     # What changed on all nodes alike is one change.
     return list(dict.fromkeys(rows))
@@ -133,7 +132,7 @@ def describe_compared_settings(before: Frame, after: Frame) -> str:
         >>> describe_compared_settings(rows, rows.clear())
         ''
     """
-    whole = [convert_to_polars(one).filter(~pl.col("name").str.contains(_OF_PLACES)) for one in (before, after)]
+    whole = [convert_to_polars(one) for one in (before, after)]
     if any(_collect_stated_settings(one).is_empty() for one in whole):
         return ""
     recorded = [_collect_recorded_settings(one) for one in whole]

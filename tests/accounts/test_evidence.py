@@ -1,0 +1,97 @@
+"""Evidence that one side alone has makes no term: nodes without a log, other clients, other thresholds, settings."""
+
+import fnmatch
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.attribution import Explanation
+from citus_analysis.attribution.decomposition import ClosedLoop, compute_throughput_terms, decompose
+from citus_analysis.attribution.observed import estimate_independent_stretches
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
+
+FAULTS = Path(__file__).parents[1] / "data" / "faults" / "usual-disks"
+
+
+def explain_without(folder: Path, fault: str, removed: dict[str, str]) -> Explanation:
+    """The account of a fault, without the files of sides (set-ups) whose names match a pattern."""
+    for resource in (resource for one in ("base", fault) for resource in FAULTS.glob(f"{one}-w4*")):
+        pattern = next((p for side, p in removed.items() if resource.name.startswith(f"{side}-w4")), "")
+        for file in (file for file in resource.rglob("*") if file.is_file()):
+            place = file.relative_to(resource)
+            if not fnmatch.fnmatch(place.as_posix(), pattern):
+                target = folder / "raw" / resource.name / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(file)
+    shutil.copy(FAULTS / "identity.yml", folder / "raw")
+    ca.ingest(folder / "raw", folder / "dataset")
+    return ca.why(ca.open_dataset(folder / "dataset"), "set_up=base", f"set_up={fault}")
+
+
+@pytest.mark.parametrize("side", ["base", "slow-disk"])
+def test_a_node_without_a_log_on_one_side_is_cut_on_both(tmp_path: Path, side: str) -> None:
+    """The disk of node 3 was slow: without its log, the wait for it is named, and nothing seems to have moved."""
+    found = explain_without(tmp_path, "slow-disk", {side: "pglogs/PGLOG-3.*"})
+    assert [(one.effect, one.segment, one.node) for one in found.named] == [("node", "unseen_us", "3")]
+    assert f"{side} has no log of node 3" in found.warnings
+    assert found.terms["estimate_us"].sum() == pytest.approx(found.difference_us, rel=1e-9)
+
+
+def test_the_slowest_node_of_several_is_no_other_place() -> None:
+    """Statements on two shards wait for the slower node, which is another one afterwards: nothing has moved."""
+    kinds, places = np.array([0, 0]), np.array([0, 0])
+    base = np.array([0.5, 0.5]), np.array([[5.0], [5.0]])
+    other = np.array([0.1, 0.9]), np.array([[1.0], [90.0]])
+    as_places, as_one = decompose(kinds, base, other), decompose(kinds, base, other, places)
+    assert as_one.total == pytest.approx(as_places.total) == pytest.approx(81)
+    assert abs(as_places.place.sum()) > 10
+    assert (as_one.place.sum(), as_one.mix.sum()) == (0, 0)
+    assert as_one.times.ravel().tolist() == pytest.approx([-4, 85])
+
+
+def test_a_term_below_its_rounding_is_zero() -> None:
+    runs = np.full(3, 8.0)
+    loops = [ClosedLoop(runs, 8 / us * 1e6, us) for us in (np.array([1000.0, 1010.0, 990.0]), np.array([1500.0] * 3))]
+    found = compute_throughput_terms(loops, np.full(3, 1 / 3), np.full(3, 1 / 3), np.array([500.0]))
+    assert found[1] == found[2] == 0.0
+
+
+def settings_of(**values: str) -> pl.DataFrame:
+    named = {name.replace("__", "."): value for name, value in values.items()}
+    return pl.DataFrame({"name": list(named), "value": list(named.values())}, {"name": pl.String, "value": pl.String})
+
+
+def test_a_setting_of_one_node_or_role_differs() -> None:
+    base = settings_of(settings__fsync="on", non_default_settings__all__port="1", role_settings__app__work_mem="4MB")
+    other = settings_of(
+        settings__fsync="on",
+        non_default_settings__all__port="2",
+        non_default_settings__1__enable_indexscan="off",
+        role_settings__app__work_mem="8MB",
+    )
+    assert find_setting_changes(base, other).rows() == [
+        ("enable_indexscan on node 1", "default", "off"),
+        ("work_mem of role app", "4MB", "8MB"),
+    ]
+    only_stated = settings_of(settings__fsync="on")
+    assert find_setting_changes(only_stated, other).is_empty()
+    assert describe_compared_settings(only_stated, other) == "the 1 that both sides recorded; others were not compared"
+
+
+@pytest.mark.parametrize(("correlation", "worth"), [(0.0, 10.0), (0.995, 0.0)])
+def test_logs_that_vary_slowly_are_worth_fewer_stretches_or_refused(correlation: float, worth: float) -> None:
+    random = np.random.default_rng(7)
+    level = np.zeros(2000)
+    for i in range(1, level.size):
+        level[i] = correlation * level[i - 1] + random.normal() * (1 - correlation**2) ** 0.5
+    rows = pl.DataFrame({"start_time": np.arange(level.size), "total_us": 300 * np.exp(0.4 * level)})
+    if worth:
+        assert estimate_independent_stretches(rows, "the log") == worth
+    else:
+        with pytest.raises(InsufficientDataError, match="depend on each other"):
+            estimate_independent_stretches(rows, "the log")
