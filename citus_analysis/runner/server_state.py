@@ -383,7 +383,10 @@ def read_recorded_settings(
     by_node: dict[str, Recorded] = {}
     for node in nodes:
         with connect(node) as connection:
-            by_node[node.name] = _read_recorded(connection, roles=roles)
+            try:
+                by_node[node.name] = _read_recorded(connection, roles=roles)
+            except psycopg.Error:  # a system without these catalogues: half of a record would look like defaults
+                return {}
     found: Recorded = {}
     for kind in ("non_default_settings", "extensions", "versions"):
         found[kind] = _divide_common_values({node: read[kind].get("", {}) for node, read in by_node.items()})
