@@ -307,6 +307,7 @@ def render_reports(
     html: bool = True,
     jobs: int | None = None,
     progress: ProgressCallback | None = None,
+    title: str = "Reports",
 ) -> Rendered:
     """Render several reports at once, and (for more than one) an index page that links them.
 
@@ -318,6 +319,7 @@ def render_reports(
         html: also write the HTML pages and `OUT/index.html`.
         jobs: notebooks executed at the same time; default: one per core, at most 4.
         progress: called with a report's name, its cells done and all its cells, from several threads.
+        title: heading of the index page.
 
     Raises:
         UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
@@ -336,6 +338,8 @@ def render_reports(
     with _start_kernels(at_once) as kernels, ThreadPoolExecutor(at_once + 1) as pool:
         library = pool.submit(pack_plotly_library if html else str)
         left_out = find_obstacles(source, given, kernels)
+        if names == "all":
+            left_out |= _leave_out_studies_of_others(source, given)
         shown = [name for name in wanted if name not in left_out]
         index = ("index.html" if len(wanted) > 1 else find_index_link(target)) if html else None
 
@@ -345,7 +349,7 @@ def render_reports(
         made = ChainMap(*pool.map(partial(_render_in_sequence, render, kernels), _group_reports(shown)))
     results, failures = _split_results_and_errors({name: made[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
-        _write_index(results, left_out, target)
+        _write_index(results, left_out, target, title)
     elif html and results:
         link_from_above(target)
     if failures:
@@ -353,6 +357,32 @@ def render_reports(
     if not results:
         raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
     return Rendered(tuple(results), left_out)
+
+
+#: Reports on numbers that others published, which `all` makes of a study like theirs only.
+_OF_OTHERS: Final = ("published", "study")
+
+
+def _leave_out_studies_of_others(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
+    """Report -> the reason why `all` leaves it out: a dataset that measures something else than the published study.
+
+    That study measured Citus at several numbers of workers by YCSB. A report is asked for where its source is given.
+    """
+    asked = [name for name in _OF_OTHERS if name in given and "source" not in given[name]]
+    if not asked:
+        return {}
+    import polars as pl
+
+    from citus_analysis.dataset import open_dataset
+
+    opened = open_dataset(dataset)
+    runs = opened.scan("runs").select("run_id", "resource", "system", "workers")
+    clients = opened.scan("clients").filter(pl.col("tool").cast(pl.String) == "ycsb").select("run_id", "resource")
+    alike = runs.join(clients, on=["run_id", "resource"], how="semi").filter(pl.col("system") == "citus")
+    if alike.select(pl.col("workers").drop_nulls().n_unique()).collect().item() > 1:
+        return {}
+    reason = "it is about numbers that others published, and these runs are of no such study: citus-analysis report"
+    return {name: f"{reason} {name} DIR makes it" for name in asked}
 
 
 def _group_reports(names: Sequence[str]) -> list[list[str]]:
@@ -521,7 +551,7 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
 _FIGURE_OF: Final = "scalability"
 
 
-def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path) -> None:
+def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path, title: str) -> None:
     from citus_analysis.report.html import Link, index_html
     from citus_analysis.report.html import collect_data_facts as facts_of
     from citus_analysis.report.html import find_introduction as introduction_of
@@ -538,7 +568,7 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
     shown = (sections_of(n) for r, n in zip(results, notebooks, strict=True) if r.name == _FIGURE_OF)
     blocks = (block for sections in shown for section in sections.shown for block in section.blocks)
     figure = next((block for block in blocks if block.figures), None) if len(results) > 1 else None
-    html = index_html("Reports", links, facts, left_out, render_further_pages(out), outdated, figure)
+    html = index_html(title, links, facts, left_out, render_further_pages(out), outdated, figure)
     with _make_scratch_folder(out) as scratch:
         page = scratch / "index.html"
         page.write_text(html, encoding="utf-8")

@@ -60,7 +60,7 @@ def test_the_readme(clone: Path) -> None:
         assert (clone / name).is_file(), name
     for folder in ("reports", "reports2"):
         pages = sorted((clone / folder).glob("*.html"))
-        assert {page.stem for page in pages} >= {"index", "scalability", "comparison", "profile", "published"}
+        assert {page.stem for page in pages} >= {"index", "scalability", "comparison", "profile"}
         assert [problem for page in pages for problem in dead_links(page)] == []
     status = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert status.stdout == "", "what the README makes is not ignored"

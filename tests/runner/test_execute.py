@@ -129,7 +129,8 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     assert statements["executed"].unique().to_list() == ["local"]  # a single server has no other node
     rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports")
     assert {result.name for result in rendered.results} >= {"scalability", "comparison", "profile"}
-    assert list(rendered.left_out) == ["resources"]  # no samplers ran
+    # No samplers ran, and the published study is another one.
+    assert set(rendered.left_out) == {"resources", "published", "study"}
 
 
 def test_paths_may_be_relative_to_where_the_person_stands(tmp_path: Path, experiment_file: Path) -> None:

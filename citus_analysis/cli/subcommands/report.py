@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     shell_complete=report_parameters,
     help="A parameter; repeatable.",
 )
+@click.option("--title", default="Reports", show_default=True, help="Heading of the index of several reports.")
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
 def command(
     name: str,
@@ -43,6 +44,7 @@ def command(
     dataset: Path | str | None,
     out: Path,
     parameters: dict[str, str],
+    title: str,
     no_html: bool,
 ) -> None:
     """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
@@ -57,7 +59,7 @@ def command(
     if second := parameters.get("second"):
         parameters["second"] = str(open_or_ingest_dataset(convert_to_place(second), into=out / "second-dataset"))
     with _report_render_progress() as progress:
-        rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
+        rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress, title=title)
     for left_out, reason in rendered.left_out.items():
         click.echo(make_printable(f"left out: {left_out}: {reason}"), err=True)
     for result in rendered.results:
