@@ -36,7 +36,7 @@ class NotebookWorker:
 
     In use::
 
-        with Kernel() as kernel:
+        with NotebookWorker() as kernel:
             kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
