@@ -12,9 +12,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from scipy import stats as scipy_stats
 
 import citus_analysis as ca
+from citus_analysis.cli.subcommands import first
 
 OLD, NEW = [12.1, 12.3, 12.2, 12.4], [10.0, 10.2, 10.1, 10.1]
 
@@ -188,3 +190,12 @@ def test_a_notebook_shows_the_callers_lines_alone() -> None:
     assert Path(__file__).name in "".join(lines)
     assert "studies.py" not in "".join(lines)
     assert lines[-1].startswith("UsageError: one list of numbers")
+
+
+def test_what_a_command_proposes_for_a_table_of_results_works(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    FRAME.to_csv(path, index=False)
+    said = CliRunner().invoke(first.command, [str(path)]).output
+    assert f"compare {path} --by version" in said
+    assert f"scale {path} --x threads" in said
+    assert len(ca.compare(path, by="version")) == len(ca.scaling.scale_runs(path, "threads", resamples=10)) + 1 == 3

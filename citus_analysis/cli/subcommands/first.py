@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +25,14 @@ def command(sources: tuple[Path | str, ...]) -> None:
     from citus_analysis.cli.options import expand_sources
     from citus_analysis.dataset import inspect
 
-    found = inspect(expand_sources(sources))
+    expanded = expand_sources(sources)
+    found = inspect(expanded)
     typed = shlex.join(map(str, sources))
     # What is written must not be among what is read.
     beside = "../" if any(isinstance(one, Path) and Path.cwd().is_relative_to(one.resolve()) for one in sources) else ""
-    suggested = (f"{what}: citus-analysis {next_}" for what, next_ in _suggest_next_commands(found, typed, beside))
+    suggested = (
+        f"{what}: citus-analysis {next_}" for what, next_ in _suggest_next_commands(found, typed, beside, expanded)
+    )
     for line in (*_list_kinds(found), "", *suggested):
         click.echo(make_printable(line))
 
@@ -54,7 +57,22 @@ def _find_set_up_factors(set_ups: Collection[object]) -> dict[str, set[str]]:
     return {name: values for name, values in found.items() if len(values) > 1}
 
 
-def _suggest_next_commands(found: Inspection, typed: str, beside: str) -> Iterator[tuple[str, str]]:
+def _suggest_for_results(sources: Sequence[Path | str], typed: str) -> Iterator[tuple[str, str]]:
+    """What the factors of a table of results allow, in the order of its columns."""
+    from citus_analysis.studies import study
+
+    mine = study(list(sources))
+    said = mine.sentence()
+    for name in mine.factors:
+        if name in ("workers", "threads"):
+            yield said, f"scale {typed} --x {name}"
+        else:
+            yield said, f"compare {typed} --by {shlex.quote(name)}"
+
+
+def _suggest_next_commands(
+    found: Inspection, typed: str, beside: str, sources: Sequence[Path | str]
+) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
     from citus_analysis.texts.words import pluralize as counted
 
@@ -68,6 +86,8 @@ def _suggest_next_commands(found: Inspection, typed: str, beside: str) -> Iterat
     for axis in ("workers", "threads"):
         if len(levels[axis]) > 1:
             yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
+    if not found.cells and any(file.format is not None and file.format.name == "results_table" for file in found.files):
+        yield from _suggest_for_results(sources, typed)
     if found.cells:
         yield f"{runs}, all pages", f"report all {typed} --out {beside}reports"
     tables = shlex.join(str(file.path) for file in found.summaries[:_MOST_KINDS] if file.archive is None)
