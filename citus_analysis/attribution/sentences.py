@@ -258,7 +258,8 @@ def _describe_cause(cause: Cause) -> str:
     where = f"of node {cause.node}" if cause.segment == "child_us" else f"on node {cause.node}"
     words = [cause.words, where if cause.node else ""]
     if cause.effect == "segment" and not cause.node:
-        words.append(f"on {pluralize(len(cause.parts), 'node')}" if len(cause.parts) > 1 else "")
+        is_placed = len(cause.parts) > 1 and all(part.node for part in cause.parts)
+        words.append(f"on {pluralize(len(cause.parts), 'node')}" if is_placed else "")
     if cause.statement_kind and cause.statement_share >= MOST_OF_KIND and cause.effect in ("time", "node", "segment"):
         words.append(f"({cause.statement_kind.upper()})")
     return " ".join(word for word in words if word)
