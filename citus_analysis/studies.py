@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, overload
 
 import numpy as np
 import polars as pl
@@ -301,6 +301,37 @@ def _convert_numbers(values: object) -> np.ndarray[tuple[int, ...], np.dtype[np.
     return array.astype(np.float64)
 
 
+class _HoldsNumbers(Protocol):
+    """An array or a series of numbers."""
+
+    def __array__(self) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+        """The numbers."""
+
+
+@overload
+def compare(
+    source: object,
+    other: str | None = None,
+    by: str | None = None,
+    base: object = None,
+    *,
+    metric: str | None = None,
+    higher_is_better: bool | None = None,
+    labels: tuple[str, str] = ("first", "second"),
+    **options: object,
+) -> RunComparison: ...
+@overload
+def compare(
+    source: Sequence[float] | _HoldsNumbers,
+    other: Sequence[float] | _HoldsNumbers,
+    by: None = None,
+    base: None = None,
+    *,
+    metric: str | None = None,
+    higher_is_better: bool | None = None,
+    labels: tuple[str, str] = ("first", "second"),
+    **options: object,
+) -> Comparison: ...
 def compare(
     source: object,
     other: object = None,
