@@ -19,8 +19,8 @@ def _side(random: np.random.Generator, runs: int, shift: np.ndarray) -> tuple[np
 
 
 def _terms(sides: Sides, base: np.ndarray, other: np.ndarray) -> np.ndarray:
-    means = [(w @ counts, np.tensordot(w, times, 1)) for w, (counts, times) in zip((base, other), sides, strict=True)]
-    effects = decompose(KINDS, *means)
+    first, second = ((w @ n, np.tensordot(w, t, 1)) for w, (n, t) in zip((base, other), sides, strict=True))
+    effects = decompose(KINDS, first, second)
     return np.concatenate([effects.mix, effects.place, effects.times.ravel()])
 
 
@@ -59,8 +59,8 @@ def test_pairs_take_out_what_both_sides_share() -> None:
     sides = (counts, (1000 * blocks)[:, :, None]), (counts, (1000 * blocks + 100)[:, :, None])
 
     def terms(base: np.ndarray, other: np.ndarray) -> np.ndarray:
-        means = [(w @ c, np.tensordot(w, t, 1)) for w, (c, t) in zip((base, other), sides, strict=True)]
-        return decompose(np.array([0]), *means).times.ravel()
+        first, second = ((w @ c, np.tensordot(w, t, 1)) for w, (c, t) in zip((base, other), sides, strict=True))
+        return decompose(np.array([0]), first, second).times.ravel()
 
     whole = terms(np.full(6, 1 / 6), np.full(6, 1 / 6))
     paired = estimate_jackknife_spread(terms, (6, 6), paired=True).intervals(whole, 0.95)[0]

@@ -173,7 +173,7 @@ def test_a_runner_killed_in_every_state_loses_nothing(tmp_path: Path) -> None:
     for number, state in enumerate(STATES, start=1):
         how = "resume" if number > 1 else "begin"
         run_id = f"{resource}#{number}"
-        arguments = [sys.executable, "-c", KILLED, tmp_path / "e.yml", tree, run_id, state, how]
+        arguments = [sys.executable, "-c", KILLED, str(tmp_path / "e.yml"), str(tree), run_id, state, how]
         done = subprocess.run(arguments, check=False, capture_output=True)
         assert done.returncode == -signal.SIGKILL, done.stderr
         entry = next((one for one in read_outcomes(tree / resource) if one["iteration"] == str(number)), None)
