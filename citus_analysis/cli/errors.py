@@ -121,6 +121,6 @@ def suppress_exit_errors() -> None:
 
 
 def _print_message_line(message: str, kind: str = "error") -> None:
-    from citus_analysis.texts.words import make_printable as printable
+    from citus_analysis.texts.words import make_printable
 
-    click.echo(f"{kind}: {printable(redact(message))}", err=True)
+    click.echo(f"{kind}: {make_printable(redact(message))}", err=True)

@@ -65,9 +65,9 @@ def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: s
 
 def complete_experiment_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shipped experiments whose names begin with the typed text; files if there is none."""
-    from citus_analysis.core.shipped_files import find_shipped_folder as shipped
+    from citus_analysis.core.shipped_files import find_shipped_folder
 
-    return _complete_names(sorted(path.stem for path in shipped("experiments").glob("*.yml")), incomplete)
+    return _complete_names(sorted(path.stem for path in find_shipped_folder("experiments").glob("*.yml")), incomplete)
 
 
 def _complete_names(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

@@ -86,11 +86,11 @@ def fit_text_to_terminal(lines: Sequence[str], width: int | None = None) -> list
 def print_frame(frame: pl.DataFrame, how: str) -> None:
     """Print a frame to stdout in one of :data:`FORMATS`."""
     if how == "csv":
-        from citus_analysis.texts.tables import guard_formula_cells as guarded
+        from citus_analysis.texts.tables import guard_formula_cells
 
-        click.echo(guarded(frame.clear()).write_csv(), nl=False)
+        click.echo(guard_formula_cells(frame.clear()).write_csv(), nl=False)
         for rows in frame.iter_slices(_CSV_ROWS):
-            click.echo(guarded(rows).write_csv(include_header=False), nl=False)
+            click.echo(guard_formula_cells(rows).write_csv(include_header=False), nl=False)
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":
@@ -104,11 +104,11 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
 
 
 def _format_table(frame: pl.DataFrame) -> list[str]:
-    from citus_analysis.texts.tables import render_text_table as text_table
+    from citus_analysis.texts.tables import render_text_table
 
     rows = [[_format_cell(value) for value in row] for row in frame.iter_rows()]
     numeric = {place for place, name in enumerate(frame.columns) if frame[name].dtype.is_numeric()}
-    lines = text_table(frame.columns, rows, right=numeric, ruled=True)
+    lines = render_text_table(frame.columns, rows, right=numeric, ruled=True)
     return [*lines, f"({pluralize(frame.height, 'row')})"]
 
 
@@ -170,10 +170,10 @@ def show_live_progress() -> Iterator[Callable[[RunnerEvent], None]]:
 
 def format_event(event: RunnerEvent) -> str:
     """An ended run in one line."""
-    from citus_analysis.runner.plan import format_duration as duration_text
+    from citus_analysis.runner.plan import format_duration
 
     left = f"; left: {event.left}" if event.left.seconds else ""
-    took = f" after {duration_text(event.duration_s)}"
+    took = f" after {format_duration(event.duration_s)}"
     result = f"failed{took}: {event.failure}" if event.failure else f"verified{took}{_format_throughput(event)}"
     return f"[{event.done}/{event.planned}] {event.run_id} {result}{left}"
 

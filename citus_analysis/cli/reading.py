@@ -75,14 +75,14 @@ def open_or_ingest_dataset(place: Path | str, *more: Path | str, into: Path | No
 def _find_other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
     """A source of a dataset that is not among some sources, or is no longer there: an ingest would keep its rows."""
     from citus_analysis.dataset.manifest import Manifest
-    from citus_analysis.dataset.walk import find_file_at as file_at
+    from citus_analysis.dataset.walk import find_file_at
 
     given = [source.resolve() for source in sources if isinstance(source, Path)]
     urls = tuple(source for source in sources if isinstance(source, str))
     for state in Manifest.load(folder).sources.values():
         if state.location.startswith(urls):
             continue
-        path = file_at(state.location) or Path(state.location)
+        path = find_file_at(state.location) or Path(state.location)
         if not path.exists() or not any(path == one or one in path.parents for one in given):
             return state.path
     return None

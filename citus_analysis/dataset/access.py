@@ -335,14 +335,13 @@ class Dataset(Shorthands):
             UsageError: the query is not a single SELECT, or has an error.
             DatasetError: a file of a table in the query is missing or damaged.
         """
-        from citus_analysis.dataset.sql import find_mentioned_tables as mentioned
-        from citus_analysis.dataset.sql import find_own_frames, run_query
+        from citus_analysis.dataset.sql import find_mentioned_tables, find_own_frames, run_query
 
         caller = sys._getframe(1)
         own = find_own_frames(query, frames, caller.f_locals, caller.f_globals)
 
         if self._objects is None:
-            for name in mentioned(query):
+            for name in find_mentioned_tables(query):
                 check_content(self._path, self._parts.get(name, []))
         return run_query(query, self.path, self._parts, self._arrow_rows, own)
 

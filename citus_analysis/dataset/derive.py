@@ -147,22 +147,21 @@ def _derive_runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces
 
 def _derive_runs_by_table(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.DataFrame]]:
     """Table -> resource -> rows. All rows name their resource, so one pass serves all: each starts many queries."""
-    from citus_analysis.runs.set_ups import fill_set_ups as with_set_ups
-    from citus_analysis.runs.status import add_runner_verdicts as with_verdicts
-    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs
-    from citus_analysis.stats.merged_clients import merge_standard_errors as with_standard_error
+    from citus_analysis.runs.set_ups import fill_set_ups
+    from citus_analysis.runs.status import add_runner_verdicts
+    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs, merge_standard_errors
 
     def rows(name: str) -> pl.DataFrame:
         return _scan_all(name, resources).collect()
 
     errors = [source.source_id for one in resources for source in one.sources if _is_standard_error(source)]
-    clients = with_standard_error(rows("clients"), errors)
+    clients = merge_standard_errors(rows("clients"), errors)
     # Whoever writes a table of results measures.
     stated = rows("stated_runs").with_columns(pl.col("phase").fill_null("run"))
     identities = pl.concat(map(run_identity, resources))
     runs = derive_runs(clients, pl.concat([identities, stated], how="diagonal").select(identities.columns))
     latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
-    tables = {"runs": with_verdicts(with_set_ups(runs), rows("outcomes")), "operation_latencies": latencies}
+    tables = {"runs": add_runner_verdicts(fill_set_ups(runs), rows("outcomes")), "operation_latencies": latencies}
     return {
         name: {str(key[0]): part for key, part in frame.partition_by(PARTITION_KEY, as_dict=True).items()}
         for name, frame in tables.items()
@@ -187,15 +186,15 @@ def find_doubtful_runs(
     Returns:
         Resource -> its rows of `runs`.
     """
-    from citus_analysis.bottleneck.machine_work import tabulate_foreign_doubts as doubts_of
-    from citus_analysis.runs.status import add_machine_doubts as with_doubts
+    from citus_analysis.bottleneck.machine_work import tabulate_foreign_doubts
+    from citus_analysis.runs.status import add_machine_doubts
 
     if not resources:
         return {}
     parts = [part for of_resource in runs.values() for part in of_resource]
     before = scan_table(TABLES["runs"], resources[0].folder, parts).collect()
     tables = {"runs": before, **{name: _scan_all(name, resources).collect() for name in DOUBTED_FROM}}
-    after = with_doubts(before, doubts_of(tables))
+    after = add_machine_doubts(before, tabulate_foreign_doubts(tables))
     changed = after.filter(
         ~(pl.Series(before["status"]).eq_missing(after["status"]))
         | ~(pl.Series(before["status_reason"]).eq_missing(after["status_reason"]))
@@ -226,15 +225,14 @@ def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
     from citus_analysis.dataset.records import consume_records, group_records_by_session
-    from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder
-    from citus_analysis.spans.executions import is_distributed_cluster as are_distributed
+    from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder, is_distributed_cluster
     from citus_analysis.spans.traces import trace_iteration, trace_pass
 
     def scan(parts: Sequence[ParquetPart]) -> pl.LazyFrame:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
 
     nodes = tables.scan("nodes").collect()
-    distributed = are_distributed(scan(tables.parts("log_events")), nodes)
+    distributed = is_distributed_cluster(scan(tables.parts("log_events")), nodes)
     # Pids and sessions are valid within one iteration only.
     for iteration in tables.log_iterations():
         parts = tables.log_parts(iteration)

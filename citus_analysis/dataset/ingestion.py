@@ -630,10 +630,9 @@ def _open_worker_pool(jobs: int | None, cluster: str | None, places: Sequence[Pa
             yield pool
         return
     # Dask is an extra, and takes a while to import.
-    from citus_analysis.dataset.cluster import connect_cluster as cluster_at
-    from citus_analysis.dataset.cluster import require_visible
+    from citus_analysis.dataset.cluster import connect_cluster, require_visible
 
-    with cluster_at(cluster, hash_format_registry) as there:
+    with connect_cluster(cluster, hash_format_registry) as there:
         require_visible(there, [os.fspath(place.absolute()) for place in places])
         with Pool(there.workers, there.executor) as pool:
             yield pool

@@ -305,10 +305,9 @@ def finish(executed: Path, name: str, index: str | None, library: str) -> tuple[
     Returns:
         The heading of the notebook, and the sentences it opens with.
     """
-    from citus_analysis.report.html import export_html
-    from citus_analysis.report.html import replace_system_names as with_systems_in_words
+    from citus_analysis.report.html import export_html, replace_system_names
 
-    document = with_systems_in_words(_strip_local_details(load_notebook(executed)))
+    document = replace_system_names(_strip_local_details(load_notebook(executed)))
     executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     title = _find_notebook_title(document, name)
     if index is not None:

@@ -552,20 +552,25 @@ _FIGURE_OF: Final = "scalability"
 
 
 def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path, title: str) -> None:
-    from citus_analysis.report.html import Link, index_html
-    from citus_analysis.report.html import collect_data_facts as facts_of
-    from citus_analysis.report.html import find_introduction as introduction_of
-    from citus_analysis.report.html import list_outdated_sentences as outdated_of
-    from citus_analysis.report.html import split_into_sections as sections_of
+    from citus_analysis.report.html import (
+        Link,
+        collect_data_facts,
+        find_introduction,
+        index_html,
+        list_outdated_sentences,
+        split_into_sections,
+    )
 
     notebooks = [load_notebook(result.notebook) for result in results]
     links = [
-        Link(f"{r.name}.html", r.title, r.findings, [f"{r.name}/{path.name}" for path in r.tables], introduction_of(n))
+        Link(
+            f"{r.name}.html", r.title, r.findings, [f"{r.name}/{path.name}" for path in r.tables], find_introduction(n)
+        )
         for r, n in zip(results, notebooks, strict=True)
     ]
-    facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
-    outdated = list(dict.fromkeys(sentence for notebook in notebooks for sentence in outdated_of(notebook)))
-    shown = (sections_of(n) for r, n in zip(results, notebooks, strict=True) if r.name == _FIGURE_OF)
+    facts = next((found for notebook in notebooks if (found := collect_data_facts(notebook))), {})
+    outdated = list(dict.fromkeys(sentence for notebook in notebooks for sentence in list_outdated_sentences(notebook)))
+    shown = (split_into_sections(n) for r, n in zip(results, notebooks, strict=True) if r.name == _FIGURE_OF)
     blocks = (block for sections in shown for section in sections.shown for block in section.blocks)
     figure = next((block for block in blocks if block.figures), None) if len(results) > 1 else None
     html = index_html(title, links, facts, left_out, render_further_pages(out), outdated, figure)

@@ -286,12 +286,12 @@ def pack(
 
 def _add_experiments(folder: Path, files: Sequence[RawFile]) -> None:
     """Add the experiments of which the raw files are results, as the runner's journals have them."""
-    from citus_analysis.runner.schedule import read_begun_document as begun_document
+    from citus_analysis.runner.schedule import read_begun_document
 
     roots = {file.name.partition("/")[0]: file.root for file in files if file.root is not None}
     for top, root in sorted(roots.items()):
         # A SRC is what the runner wrote, or one resource in it.
-        document = next(filter(None, map(begun_document, (root, root.parent))), None)
+        document = next(filter(None, map(read_begun_document, (root, root.parent))), None)
         if document is not None:
             (folder / EXPERIMENTS).mkdir(exist_ok=True)
             text = yaml.safe_dump(redact_values(document), sort_keys=False, allow_unicode=True)

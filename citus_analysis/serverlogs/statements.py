@@ -477,18 +477,18 @@ def _translate_message(message: str) -> str:
     if not language:
         return message
     # Few logs are in another language.
-    from citus_analysis.formats.pglog.translation import translate_message as message_in_english
+    from citus_analysis.formats.pglog.translation import translate_message
 
-    return message_in_english(message, language)
+    return translate_message(message, language)
 
 
 def _translate_record(raw: str) -> str:
     if _BEFORE.search(raw) or not (language := detect_language(raw.encode())):
         return raw
     # Few logs are in another language.
-    from citus_analysis.formats.pglog.translation import translate_to_english as in_english
+    from citus_analysis.formats.pglog.translation import translate_to_english
 
-    return in_english(raw.encode(), language).decode()
+    return translate_to_english(raw.encode(), language).decode()
 
 
 def normalise_statement(text: str) -> str:

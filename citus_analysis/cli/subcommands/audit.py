@@ -61,13 +61,13 @@ def _audit_paths(paths: tuple[Path, ...], single_runs: Path | None) -> Iterator[
     """Findings of all tables together, and of each dataset."""
     from citus_analysis.dataset import open_dataset
     from citus_analysis.published import audit, audit_runs
-    from citus_analysis.published.run_checks import collect_audited_tables as audited
+    from citus_analysis.published.run_checks import collect_audited_tables
 
     tables = [path for path in paths if not path.is_dir()]
     if tables or not paths:
         yield audit(tables or None, None if single_runs is None else _read_single_runs(single_runs))
     for dataset in (open_dataset(path) for path in paths if path.is_dir()):
-        yield audit_runs(**audited(dataset))
+        yield audit_runs(**collect_audited_tables(dataset))
 
 
 def _select_relevant_findings(findings: pl.DataFrame) -> pl.DataFrame:
@@ -98,14 +98,14 @@ def _print_decided_gaps(findings: pl.DataFrame) -> None:
 
 def _read_single_runs(place: Path) -> Path | pl.DataFrame:
     """Single runs in a CSV file, or those of a dataset or of raw files."""
-    from citus_analysis.cli.reading import open_or_ingest_dataset as dataset_of
+    from citus_analysis.cli.reading import open_or_ingest_dataset
     from citus_analysis.dataset import open_dataset
 
     if place.is_file() and place.suffix.lower() == ".csv":
         return place
     import polars as pl
 
-    return open_dataset(dataset_of(place)).runs().filter(pl.col("status").cast(pl.String) == "ok")
+    return open_dataset(open_or_ingest_dataset(place)).runs().filter(pl.col("status").cast(pl.String) == "ok")
 
 
 def _render_findings(findings: pl.DataFrame) -> str:

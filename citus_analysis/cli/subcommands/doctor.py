@@ -113,8 +113,7 @@ def _check_citus() -> InstalledPart:
     """The extension beside the system's PostgreSQL, and what traces of a cluster of it are certain of."""
     from citus_analysis.errors import RunnerError
     from citus_analysis.runner.programs import find_programs
-    from citus_analysis.spans.profile import RECORDED
-    from citus_analysis.spans.profile import describe_certainty as certainty_of
+    from citus_analysis.spans.profile import RECORDED, describe_certainty
 
     costs = f"run on clusters of Citus of your own (traces are proven for {RECORDED})"
     try:
@@ -122,7 +121,7 @@ def _check_citus() -> InstalledPart:
     except RunnerError:
         programs = None
     version = programs.extension_version("citus") if programs else None
-    found = f"{version}: {certainty_of(version, 'debug4')}" if version else None
+    found = f"{version}: {describe_certainty(version, 'debug4')}" if version else None
     return InstalledPart("Citus", found, costs, "its package for your version of PostgreSQL")
 
 

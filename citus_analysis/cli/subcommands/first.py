@@ -74,10 +74,10 @@ def _suggest_next_commands(
     found: Inspection, typed: str, beside: str, sources: Sequence[Path | str]
 ) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
-    from citus_analysis.texts.words import pluralize as counted
+    from citus_analysis.texts.words import pluralize
 
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
-    runs = counted(sum(int(str(cell["runs"])) for cell in found.cells), "run")
+    runs = pluralize(sum(int(str(cell["runs"])) for cell in found.cells), "run")
     factors = _find_set_up_factors(levels["set_up"])
     for name, values in factors.items():
         yield f"{runs} of {len(values)} values of {name}", f"compare {typed} --by {shlex.quote(name)}"
@@ -95,7 +95,7 @@ def _suggest_next_commands(
         yield "what a summary says, beside its runs", f"audit {tables} --runs {typed}"
     logs = sum(file.format is not None and "log_events" in file.format.tables for file in found.files)
     if logs:
-        yield counted(logs, "server log"), f"report server {typed} --out {beside}reports"
+        yield pluralize(logs, "server log"), f"report server {typed} --out {beside}reports"
     if any(file.format is not None for file in found.files):
         yield "the tables", f"ingest {typed} --out {beside}dataset"
     yield "what each file is, and why", f"inspect {typed}"

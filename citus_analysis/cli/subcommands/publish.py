@@ -24,16 +24,19 @@ def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, 
     Parts of tables that are unchanged since the last publication are not sent. The password comes from PGPASSWORD, a
     password file or a service file. If the extension citus exists, tables are distributed by run_id.
     """
-    from citus_analysis.cli.options import parse_column_names as column_names
+    from citus_analysis.cli.options import parse_column_names
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.publish.publishing import choose_tables as chosen_tables
-    from citus_analysis.publish.publishing import publish_dataset, require_no_password
-    from citus_analysis.publish.publishing import write_definition_statements as statements_of
+    from citus_analysis.publish.publishing import (
+        choose_tables,
+        publish_dataset,
+        require_no_password,
+        write_definition_statements,
+    )
 
     require_no_password(to)
-    chosen = chosen_tables(column_names(tables))
+    chosen = choose_tables(parse_column_names(tables))
     if dry_run:
-        for statement in statements_of(schema, chosen):
+        for statement in write_definition_statements(schema, chosen):
             click.echo(statement if statement.startswith("--") else f"{statement};")
         return
     published = publish_dataset(open_dataset(dataset), to, tables=chosen, schema=schema)

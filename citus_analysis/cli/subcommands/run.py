@@ -190,9 +190,9 @@ def _measure_pairs(
 
 
 def _print_schema() -> int:
-    from citus_analysis.runner.experiment import build_experiment_schema as experiment_schema
+    from citus_analysis.runner.experiment import build_experiment_schema
 
-    print_json(experiment_schema())
+    print_json(build_experiment_schema())
     return 0
 
 
@@ -212,16 +212,18 @@ def _print_plan(
 ) -> int:
     import polars as pl
 
-    from citus_analysis.runner.plan import plan_table_preparations as table_before
-    from citus_analysis.runner.schedule import forecast_runs as forecast
+    from citus_analysis.runner.plan import plan_table_preparations
+    from citus_analysis.runner.schedule import forecast_runs
 
     if pairs:
         return _print_pairs(experiments, choice, pairs, as_json=as_json)
     (experiment,) = experiments
-    runs, estimate = forecast(experiment, choice, out)
+    runs, estimate = forecast_runs(experiment, choice, out)
     rows = [
         {"order": number, "iteration": run.iteration, "table": table, **_describe_run(run.configuration)}
-        for number, (run, table) in enumerate(zip(runs, table_before(experiment, runs), strict=True), start=1)
+        for number, (run, table) in enumerate(
+            zip(runs, plan_table_preparations(experiment, runs), strict=True), start=1
+        )
     ]
     print_frame(pl.DataFrame(rows), "json" if as_json else "table")
     click.echo(f"{len(rows)} runs: {estimate}", err=as_json)

@@ -81,7 +81,7 @@ def command(
 
 def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) -> None:
     """One page for each part whose statements are known; what was written is said beside the result."""
-    from citus_analysis.attribution.sentences import describe_top_contributors as carriers_text
+    from citus_analysis.attribution.sentences import describe_top_contributors
     from citus_analysis.explorer import Exploration, Selection, freeze
 
     explorations = {side: Exploration(dataset) for side, dataset in datasets.items()}
@@ -90,7 +90,7 @@ def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) ->
         if cause.carriers is not None:
             page = out / f"part-{number}.html"
             freeze(explorations[cause.carriers.side], page, Selection.of(cause.carriers.selection), statements=_OPENED)
-            click.echo(f"{make_printable(str(page))}: {carriers_text(cause)}", err=True)
+            click.echo(f"{make_printable(str(page))}: {describe_top_contributors(cause)}", err=True)
     if not found.carried:
         click.echo("no page: no part of the difference is of traced statements", err=True)
 

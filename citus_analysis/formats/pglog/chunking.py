@@ -125,18 +125,17 @@ def _extend_long_record(held: _HeldChunk, block: Block, prefix: Heads) -> tuple[
 def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
     if isinstance(prefix, Prefix) and prefix.language:
-        from citus_analysis.formats.pglog.translation import place_in_log
-        from citus_analysis.formats.pglog.translation import translate_to_english as in_english
+        from citus_analysis.formats.pglog.translation import place_in_log, translate_to_english
 
-        english = in_english(data[:size], prefix.language)
+        english = translate_to_english(data[:size], prefix.language)
         place = _find_last_record(english, len(english), replace(prefix, language=""))
         return None if place is None else place_in_log(data[:size], english, place)
     if isinstance(prefix, Prefix) and is_compiled():
         return native.find_last_record(data, size, prefix)
     if isinstance(prefix, Prefix) and prefix.syslog:
-        from citus_analysis.formats.pglog.regular_expressions import find_last_between_messages as last_between_messages
+        from citus_analysis.formats.pglog.regular_expressions import find_last_between_messages
 
-        return last_between_messages(data[:size], prefix)
+        return find_last_between_messages(data[:size], prefix)
     from citus_analysis.formats.pglog.regular_expressions import find_openers
 
     for window in (*_WINDOWS, size):

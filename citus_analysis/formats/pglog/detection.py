@@ -174,9 +174,9 @@ def translate_log_head(head: bytes) -> bytes:
 def _translate_sample(sample: bytes, language: str) -> bytes:
     if not language:
         return sample
-    from citus_analysis.formats.pglog.translation import translate_to_english as in_english
+    from citus_analysis.formats.pglog.translation import translate_to_english
 
-    return in_english(sample, language)
+    return translate_to_english(sample, language)
 
 
 def _find_prefix(content: Content, samples: Iterable[bytes], given: str | None) -> Prefix:

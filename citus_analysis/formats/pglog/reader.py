@@ -49,9 +49,11 @@ def _warn() -> None:
 def choose_scanner(prefix: Prefix) -> Callable[[Chunk], ScannedChunk]:
     """The function that gives the records of the chunks of one log."""
     if prefix.language:
-        from citus_analysis.formats.pglog.translation import scan_translated_chunk as translated_scan
+        from citus_analysis.formats.pglog.translation import scan_translated_chunk
 
-        return partial(translated_scan, scan=choose_scanner(replace(prefix, language="")), language=prefix.language)
+        return partial(
+            scan_translated_chunk, scan=choose_scanner(replace(prefix, language="")), language=prefix.language
+        )
     if is_compiled():
         return partial(scan_fast, prefix=prefix, memory=Memory())
     from citus_analysis.formats.pglog.regular_expressions import scan

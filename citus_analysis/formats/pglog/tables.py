@@ -194,9 +194,9 @@ def _parse_message_plan(text: str, offset: int, length: int) -> list[tuple[str, 
         ValueError: it cannot be read.
     """
     # Imports YAML, which few logs need.
-    from citus_analysis.formats.explain import parse_logged_plan as plans_of_logged
+    from citus_analysis.formats.explain import parse_logged_plan
 
-    found = plans_of_logged([line.rstrip() for line in text.split("\n")[1:]])
+    found = parse_logged_plan([line.rstrip() for line in text.split("\n")[1:]])
     for _, plan in found:
         plan.offset, plan.length = offset, length
     return found
