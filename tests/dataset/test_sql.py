@@ -214,11 +214,13 @@ def test_no_function_of_a_text_reads_the_file_that_it_names(places: dict[str, st
                 assert SECRET not in str(connection.execute(f"SELECT {name}('{places['secret']}')").fetchall())
 
 
-def test_variables_of_the_program_are_no_tables(dataset: Dataset) -> None:
-    frame = pd.DataFrame({"x": [1]})
-    assert len(frame) == 1
-    with pytest.raises(UsageError, match="Table with name frame does not exist"):
-        dataset.sql("FROM frame")
+def test_frames_of_the_caller_are_tables_and_other_variables_are_not(dataset: Dataset) -> None:
+    frame, number, runs = pd.DataFrame({"x": [1]}), 1, pd.DataFrame({"x": [2]})
+    assert dataset.sql("FROM frame").rows() == [(1,)]
+    assert "x" not in dataset.sql("FROM runs").columns, f"a table of the dataset is never replaced: {runs}"
+    with pytest.raises(UsageError, match="Table with name number does not exist"):
+        dataset.sql("FROM number")
+    assert (len(frame), number) == (1, 1)
 
 
 @pytest.mark.parametrize("query", ["SELECT 1\0; COPY runs TO 'x'", "SELECT '\udcff'"])
