@@ -99,7 +99,7 @@ def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = tuple((name, one.version) for name, one in found.items())
     monkeypatch.setattr("citus_analysis.dataset.recognise.format_versions", lambda: versions)
     # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
-    for module in ("dataset.ingesting.ingestion", "formats.api.registry"):
+    for module in ("dataset.ingestion", "formats.parsing.registry"):
         monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: found)
 
 

@@ -370,10 +370,11 @@ def mark_copies(files: Sequence[SourceFile]) -> list[SourceFile]:
     are texts with too few measured numbers: several runs can fail with the same words. Of equal ones, the file that is
     no part of an archive or of another text counts.
     """
-    alike: dict[str, list[SourceFile]] = defaultdict(list)
+    # A database of several jobs is read for the one that its options name.
+    alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[SourceFile]] = defaultdict(list)
     for file in files:
         if file.fingerprint and not file.problem:
-            alike[file.fingerprint].append(file)
+            alike[file.fingerprint, tuple(sorted(file.stated_options.items()))].append(file)
     same: dict[str, str] = {}
     for group in alike.values():
         first: dict[str, SourceFile] = {}

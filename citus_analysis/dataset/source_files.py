@@ -31,7 +31,7 @@ _NUMBERS: Final = {
         rb"^Command line:.* -threads ([0-9]{1,9})\b",
         rb"^\"?threadcount\"?[ =:]+\"?([0-9]{1,9})\b",
         rb"Active Virtual Users configured.*?([0-9]{1,9})\s*$|([0-9]{1,9}) Active Virtual Users configured",
-        rb"^\s*<?terminals>?[ =:]*([0-9]{1,9})\b",
+        rb"^\s*[<\"]?terminals[>\"]?[ =:\"]*([0-9]{1,9})\b",
         rb"--(?:client|threads|concurrency)=([0-9]{1,9})\b",
     ),
     # Only of tools whose runs have it as a column: what a file says of itself is left out of the set-up.

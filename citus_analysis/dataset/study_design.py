@@ -976,6 +976,10 @@ def _is_clustered(cells: Sequence[Sequence[tuple[object, float | None]]]) -> boo
 _FEWEST_CELLS: Final = 2
 
 
+#: A date with hour, minute and second, as tools write it into the names of their results.
+_TO_THE_SECOND: Final = re.compile(r"[0-9]{4}.*[^0-9][0-2][0-9][-_:.]?[0-5][0-9][-_:.]?[0-5][0-9]\Z")
+
+
 def _doubt_dates(members: Sequence[Member], assumed: list[str]) -> list[Member]:
     """Members of which runs that differ only in a date are repeats, unless their results are far apart."""
     uses = [
@@ -984,6 +988,9 @@ def _doubt_dates(members: Sequence[Member], assumed: list[str]) -> list[Member]:
         for at in [next((at for at, token in enumerate(member.tokens) if token.fact == "date"), None)]
         if at is not None
     ]
+    if uses and all(_TO_THE_SECOND.search(one.tokens[at].text) for one, at in uses):
+        # A tool wrote when the run was made: no setting, however far apart the results are.
+        return list(members)
     doubt = find_doubt(_make_cells(uses), most=_PLAUSIBLE) or _find_numbers_in_dates(uses)
     if doubt is None:
         return list(members)

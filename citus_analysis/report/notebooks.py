@@ -29,7 +29,7 @@ from typing import Final, NotRequired, TypeAlias, TypedDict
 from citus_analysis import defaults
 from citus_analysis.core.shipped_files import find_shipped_folder
 from citus_analysis.core.type_aliases import Json
-from citus_analysis.errors import InputError, UnknownNameError, UsageError, require_known
+from citus_analysis.errors import FormatError, InputError, UnknownNameError, UsageError, require_known
 from citus_analysis.texts.documents import parse_json
 
 # The JSON document of a notebook, as far as reports read or write it.
@@ -257,7 +257,7 @@ def report_parameters(name: str) -> tuple[Parameter, ...]:
         tagged = (cell for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
         sources = [join_source_text(cell["source"]) for cell in tagged][:1]
         return tuple(p for source in sources for p in parse_parameters(source) if p.name not in RESERVED)
-    except (ValueError, SyntaxError, LookupError, TypeError, AttributeError) as error:
+    except (FormatError, ValueError, SyntaxError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f"is not the notebook of a report: {error}", path=path) from error
 
 

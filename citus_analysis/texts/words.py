@@ -12,8 +12,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
     import polars as pl
 
@@ -188,6 +186,8 @@ def replace_lone_surrogates(data: bytes) -> bytes:
         >>> replace_lone_surrogates(rb'"\ud83d\ude00 \ud83d \\ud83d"')
         b'"\\ud83d\\ude00 \\ufffd \\\\ud83d"'
     """
+    import numpy as np
+
     text = np.frombuffer(data, np.uint8)
     escapes = np.flatnonzero(text[:-2] == ord("\\"))
     # Logs contain few escapes, and few of them are numeric.

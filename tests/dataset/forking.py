@@ -11,9 +11,9 @@ from pathlib import Path
 #: Tiny formats in place of those that a test does not need.
 PRELUDE = """
 import os, sys
-from citus_analysis.formats.api import registry
+from citus_analysis.formats.parsing import registry
 from citus_analysis.dataset import ingest
-from citus_analysis.dataset.ingesting import recognise
+from citus_analysis.dataset import recognise
 from tests.dataset.tiny_formats import TINY
 described = {name: registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
 registry.formats = recognise.formats = lambda: described | TINY

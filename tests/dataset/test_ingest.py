@@ -243,8 +243,8 @@ def test_files_are_recognised_anew_once_when_formats_changed(
     monkeypatch.setattr("citus_analysis.dataset.recognise.recognise_sources", counted)
     ingest(root, out)
     assert len(looked) == 9
-    for module in ("task", "ingestion"):
-        monkeypatch.setattr(f"citus_analysis.dataset.ingesting.{module}.registry_key", lambda: "another")
+    for module in ("read_source", "ingestion"):
+        monkeypatch.setattr(f"citus_analysis.dataset.{module}.hash_format_registry", lambda: "another")
     for times in (2, 2):
         lines = (out / "_manifest.jsonl").read_bytes().count(b"\n")
         assert ingest(root, out).unchanged == 9
