@@ -117,7 +117,7 @@ class ScalingPanels:
     def start_up(self) -> pl.DataFrame:
         """Per operation, series and value: seconds that are cut, and throughput of whole runs and of steady parts."""
         if self.steady.is_empty():
-            return pl.DataFrame()
+            return pl.DataFrame(schema=[*_PLACE, self.axis, "n", "cut_s", "settled", "whole_ops_s", "steady_ops_s"])
         joined = self.runs.join(self.steady, on=["resource", "run_id"], maintain_order="left")
         return joined.group_by(*_PLACE, self.axis, maintain_order=True).agg(
             pl.len().alias("n"),

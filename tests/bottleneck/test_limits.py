@@ -130,8 +130,7 @@ def test_without_samples_nothing_is_claimed(limited: Dataset) -> None:
 
 
 def test_thresholds_can_be_changed_by_name(limited: Dataset) -> None:
-    called: Any = ca.bottleneck
-    study = called(limited, "lock-*", thresholds={"waiting_percent": 99.0})
+    study = ca.bottleneck.study_bottleneck(limited, "lock-*", thresholds={"waiting_percent": 99.0})
     assert study.verdicts[0].limit == "CPU"
     assert study.thresholds.to_polars().filter(pl.col("threshold") == "waiting_percent")["value"].item() == 99.0
 
@@ -153,11 +152,6 @@ def test_thresholds_out_of_range_are_refused(value: float) -> None:
 def test_unknown_thresholds_are_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'jain_index'"):
         Thresholds.of({"jain": 0.9})
-
-
-def test_the_package_can_be_called(limited: Dataset) -> None:
-    called: Any = ca.bottleneck
-    assert called(limited, "idle-*").verdicts[0].limit == "none found"
 
 
 def test_unknown_resources_and_no_runs_are_refused(limited: Dataset) -> None:

@@ -33,7 +33,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changed["terminals"] = "2" if number < 4 else "8"
         changed["Start timestamp (milliseconds)"] = begun + 60_000 * number
         changed["Current Timestamp (milliseconds)"] = begun + 60_000 * number + 15_000
-        (folder / "raw" / "pg15" / f"tpcc_{number}.summary.json").write_text(json.dumps(changed), encoding="utf-8")
+        (folder / "raw" / "pg15" / f"tpcc_run{number}.summary.json").write_text(json.dumps(changed), encoding="utf-8")
     assert ingest([folder / "raw"], folder / "dataset", jobs=1, meta={"workers": "0", "system": "pg"}).exit_code == 0
     return folder / "dataset"
 

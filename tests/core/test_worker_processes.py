@@ -63,9 +63,9 @@ def test_an_interrupt_from_the_keyboard_is_not_theirs() -> None:
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from citus_analysis.core.parallel import processes\n"
+        "from citus_analysis.core.parallel import start_worker_processes\n"
         "print('once', flush=True)\n"
-        "with processes(1, prepare=int) as executor:\n"
+        "with start_worker_processes(1, prepare=int) as executor:\n"
         "    print(executor.submit(abs, -3).result())\n",
         encoding="utf-8",
     )

@@ -143,7 +143,7 @@ def test_a_fact_that_only_some_runs_state_is_named(tmp_path: Path) -> None:
 def test_no_size_at_all_is_said_once(pgbench: Dataset) -> None:
     selection = select_runs(pgbench)
     nothing = selection.runs.with_columns(threads=pl.lit(None, pl.Int32))
-    assert opening(Selection(nothing, selection.left_out))[1:] == [
+    assert opening(Selection(nothing, selection.left_out))[2:] == [
         "No run states its number of workers or of threads, so that there is no series; state it at ingest: "
         "citus-analysis ingest --meta workers=... --meta threads=..., 0 for a single server."
     ]
@@ -168,7 +168,7 @@ def test_refusals_name_what_is_missing(pgbench: Dataset, ask: Callable[[Dataset]
 def test_runs_without_the_compared_fact_are_counted(pgbench: Dataset) -> None:
     system = pl.when(pl.col("set_up") == "pg15").then(pl.lit("postgresql"))
     runs = pl.DataFrame(pgbench.table("runs")).with_columns(system=system)
-    assert "9 runs left out: no system" in compare_runs(runs).warnings
+    assert "9 runs left out: no system" in compare_runs(runs, by="system").warnings
 
 
 def test_a_set_up_is_not_said_to_differ_along_with_itself(pgbench: Dataset) -> None:

@@ -109,7 +109,7 @@ def test_claims_of_one_file_are_a_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        ("ratio throughput_op_s, workers 8 over 1, higher", "did you mean 'throughput_ops_s'"),
+        ("ratio troughput_ops_s, workers 8 over 1, higher", "did you mean 'throughput_ops_s'"),
         ("ratio throughput_ops_s, worker 8 over 1, higher", "did you mean 'workers'"),
     ],
 )
