@@ -23,7 +23,7 @@ COPIES = 8
 #: An ingest in another process; it writes the ids of its processes when they have been started.
 PROGRAM = """
 import sys
-from citus_analysis.core import worker_processes
+from citus_analysis.core import parallel
 from citus_analysis.dataset import ingest
 from citus_analysis.dataset.workers import Pool
 start = Pool.start_processes
