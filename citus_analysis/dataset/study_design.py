@@ -934,7 +934,7 @@ def find_doubt(cells: Cells, *, most: float, is_named: bool = True) -> str | Non
 
     Example:
         >>> find_doubt({("docker",): [(1, 100.0), (2, 400.0)], ("k8s",): [(1, 90.0), (2, 380.0)]}, most=2.0)
-        'results of a cell differ by up to 4.2 times'
+        'results of a cell differ by up to 4.22 times'
     """
     several = [cell for cell in cells.values() if len({number for number, _ in cell}) > 1]
     known = [rates for cell in several if len(rates := [rate for _, rate in cell if rate]) > 1]

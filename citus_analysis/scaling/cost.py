@@ -62,7 +62,7 @@ def compute_cost_figures(
         UsageError: values that are not positive.
 
     Example:
-        >>> from citus_analysis.stats.intervals import estimate_mean_from_summary as mean_interval_from_summary
+        >>> from citus_analysis.stats.intervals import estimate_mean_from_summary
         >>> mean = estimate_mean_from_summary(292_447, 19_700.41, 4)
         >>> figures = compute_cost_figures(mean, nodes=33, vcpus_per_node=16, price_per_node_hour=1.0)
         >>> round(figures.ops_s_per_vcpu.estimate), round(figures.price_per_million_ops.estimate, 4)

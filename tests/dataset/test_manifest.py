@@ -127,8 +127,8 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path: Path, text: str, messag
 
 HOLD = """
 import sys, pathlib
-from citus_analysis.dataset.manifest import exclusive
-with exclusive(pathlib.Path(sys.argv[1])):
+from citus_analysis.dataset.manifest import lock_dataset
+with lock_dataset(pathlib.Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()
 """

@@ -55,7 +55,7 @@ def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: i
 
 def test_large_derivations_give_what_small_ones_give(tmp_path: Path) -> None:
     small = ingested(RECORDED / "w2-t4-insert", tmp_path / "small", 10**9)
-    with patch.object(ingestion, "MOST_RECORDS", 10):
+    with patch.object(records, "MOST_RECORDS", 10):
         large = ingested(RECORDED / "w2-t4-insert", tmp_path / "large", 500)
     assert large.tables() == small.tables()
     for table in ("runs", *TABLES):

@@ -106,7 +106,7 @@ def decode_lines(
         One row per object, every value as text; and the line number of each object.
 
     Example:
-        >>> from citus_analysis.formats.parsing.lines import find_line_bounds as lines_of
+        >>> from citus_analysis.formats.parsing.lines import find_line_bounds
         >>> data = b'{"a": 1}\ncut {"a\n\n{"b": "x", "a": "y"}\n'
         >>> frame, numbers = decode_lines(data, *find_line_bounds(data), ["a", "b"])
         >>> frame.rows(), numbers.tolist()
