@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset, records
+from citus_analysis.dataset import Dataset, ingest, open_dataset, records
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats.pglog.assembly import NO_CODE
 from citus_analysis.spans import executions as sessions
