@@ -53,13 +53,13 @@ def test_a_result_without_a_figure_says_what_there_is_instead() -> None:
     interval = ca.stats.mean_interval([1.0, 2.0, 3.0])
     with pytest.raises(UsageError, match=r"a result of kind Interval has no figure.*\.table\(\)"):
         interval.plot()
-    assert interval.table().filter(attribute="n")["value"].to_list() == ["3"]
+    assert interval.table()["n"].to_list() == [3]
 
 
 def test_a_dataset_shows_its_tables(recorded_dataset: Dataset) -> None:
     shown = recorded_dataset._repr_html_()
     assert re.search(
-        r"<td[^>]*>statements</td><td>55221</td><td[^>]*>One row per statement execution seen by a parent", shown
+        r"<td[^>]*>statements</td><td>[0-9]+</td><td[^>]*>One row per statement execution seen by a parent", shown
     )
     assert "more rows" not in shown
     assert "<script" not in shown
@@ -71,7 +71,7 @@ def test_studies_of_servers_draw_what_they_found(recorded_dataset: Dataset) -> N
     assert max(drawn) == pytest.approx(profile.by_fingerprint["total_s"].max())
     study = ca.bottleneck.study_bottleneck(recorded_dataset, "w2-t4-insert")
     (heat,) = study.plot().data
-    assert list(heat.x) == ["w2-t4-insert"]
+    assert list(heat.y) == ["w2-t4-insert"]
     assert study.table().height == len(study.verdicts) == 1
 
 

@@ -21,22 +21,27 @@ CPU_LIMIT_S = 10
 #: Of the process, of which 200 MiB are the libraries.
 MEMORY_LIMIT_BYTES = 512 * 2**20
 LOG = b"2026-11-20 21:26:34.324 UTC [7] [3/1] : [1-1] [app=psql] LOG:  checkpoint starting: time\n"
+#: Runs a command from a small process: the memory of the process that starts it counts as the command's own.
+MEASURE = """
+import json, resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+sys.stdout.buffer.write(done.stdout + b"\\n")
+measured = {"code": done.returncode, "cpu_s": used.ru_utime + used.ru_stime, "memory_bytes": used.ru_maxrss * 1024}
+print(json.dumps(measured))
+"""
 RECORDING = ROOT / "data" / "recorded-faults" / "w2-lock-load"
 
 
 def run_within_limits(*arguments: object) -> tuple[int, str]:
     """Exit code and output of a command that must stay within the limits."""
-    read, write = os.pipe()
     command = [sys.executable, "-m", "citus_analysis", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=write, stderr=write)
-    os.close(write)
-    with os.fdopen(read, "rb") as stream:
-        output = stream.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert usage.ru_utime + usage.ru_stime < CPU_LIMIT_S, output
-    assert usage.ru_maxrss * 1024 < MEMORY_LIMIT_BYTES, output
-    return process.returncode, output
+    done = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=False)
+    *lines, measured = done.stdout.splitlines(keepends=True)
+    output, used = "".join(lines), json.loads(measured)
+    assert used["cpu_s"] < CPU_LIMIT_S, output
+    assert used["memory_bytes"] < MEMORY_LIMIT_BYTES, output
+    return used["code"], output
 
 
 def bomb_of_aliases(folder: Path) -> None:
