@@ -236,9 +236,9 @@ def test_files_are_recognised_anew_once_when_formats_changed(
 ) -> None:
     root, looked, detect = tree(study), [], recognise_sources
 
-    def counted(content: Content, forced: Format | None) -> list[Recognised]:
+    def counted(content: Content, forced: Format | None, prefix: str | None) -> list[Recognised]:
         looked.append(content.path)
-        return detect(content, forced)
+        return detect(content, forced, prefix)
 
     monkeypatch.setattr("citus_analysis.dataset.recognise.recognise_sources", counted)
     ingest(root, out)

@@ -57,7 +57,7 @@ def test_a_link_into_a_folder_that_may_not_be_entered(tree: Tree, out: Path, tmp
 @pytest.mark.parametrize("moment", ["recognise", "read"])
 def test_a_file_that_vanishes_meanwhile(tree: Tree, out: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     root = tree({**LOG, "V3/pglogs/PGLOG-1-1.log": log(3), "V3/pglogs/PGLOG-2-1.log": log(4)})
-    name = {"recognise": "walked", "read": "_recognised"}[moment]
+    name = {"recognise": "walk_outlined_paths", "read": "_recognise_files"}[moment]
     step = getattr(ingestion_module, name)
 
     def then_vanish(*arguments: object) -> object:
