@@ -227,14 +227,18 @@ def _select_thesis_claims(judged: JudgedClaims) -> JudgedClaims:
 def _build_counterparts(
     material: StudyMaterial, judged: JudgedClaims, numbers: pl.DataFrame
 ) -> Iterator[StudyCounterpart]:
+    said: set[str] = set()
     for item in study_items():
         made, reason = _make_counterpart(item, material)
+        # A claim about several figures stands below the first of them.
+        claims = [claim for claim in _describe_item_claims(judged, item.key) if claim not in said]
+        said.update(claims)
         yield StudyCounterpart(
             item,
             made,
             reason,
             _select_printed_numbers(numbers, item.key),
-            tuple(_describe_item_claims(judged, item.key)),
+            tuple(claims),
         )
 
 

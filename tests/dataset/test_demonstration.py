@@ -123,7 +123,8 @@ def test_the_profile_is_of_the_steady_state(demonstration: Dataset) -> None:
     }
     assert found == {"insert": (0.26, 0.20, 0.33), "select": (0.32, 0.22, 0.47)}
     loads = set(study.profile.filter(statement_kind="insert", workers=4, threads=32)["family"])
-    assert loads >= {"query from any node", *(f"query from any node, {n},000 records" for n in (8, 16, 32))}
+    # All runs of 16,000 and 32,000 records are doubtful: they ran beside foreign work.
+    assert loads >= {"query from any node", "query from any node, 8,000 records"}
     sentences = " ".join(profile_sentences(study))
     assert "takes 27.1 ms on the server in the steady state: 10 % in the parent, 6 % in the child and 84 %" in sentences
     assert "126 of 623 remote INSERTs (20 %) opened one" in sentences

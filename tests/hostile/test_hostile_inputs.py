@@ -88,7 +88,7 @@ def nested_members(folder: Path) -> None:
 
 def sparse_log(folder: Path) -> None:
     with (folder / "PGLOG-0-1.log").open("wb") as file:
-        file.truncate(20 * 2**30)
+        file.truncate(4 * 2**30)
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + LOG)
 
