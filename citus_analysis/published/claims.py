@@ -774,6 +774,8 @@ def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelec
     asked = ask(pl.concat(sides), question)
     strata = asked.question.strata
     parts = [(stratum, part) for stratum, part in iterate_strata(asked.runs, strata) if part[_SIDE].n_unique() > 1]
+    if asked.runs[_SIDE].n_unique() < 2:
+        raise InsufficientDataError("only one of the two sides has runs")
     if not parts:
         closest = ", ".join(find_closest_difference(asked.runs, _SIDE, strata))
         raise InsufficientDataError(

@@ -293,6 +293,8 @@ def _format_column_values(values: pl.Series) -> str:
 
 def find_closest_difference(runs: pl.DataFrame, by: str, strata: Sequence[str]) -> tuple[str, ...]:
     """The smallest set of columns in which two runs at different levels of `by` differ, and which must be pooled."""
+    if not strata:
+        return ()
     found = runs.select(by, *strata).unique(maintain_order=True)
     levels = found[by].rank("dense").fill_null(0).to_numpy()
     codes = np.column_stack([found[name].rank("dense").fill_null(0).to_numpy() for name in strata])
