@@ -211,7 +211,7 @@ class _Text:
         if certain:
             known = find_decoration(head, self._plain, only_known=True)
             return () if known is None else (known,)
-        if self.log_line_prefix is None and self.forced is None and not _TRACES.search(head):
+        if self.log_line_prefix is None and self.forced is None and not _TRACES.search(head.replace(b"\0", b"")):
             return ()
         finders = (
             (find_exports, self._decorated, self._decoration),
