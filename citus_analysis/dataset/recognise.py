@@ -36,7 +36,7 @@ from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX
 from citus_analysis.formats.parsing.outputs import MOST_BYTES
 from citus_analysis.formats.parsing.recognition import Recognised, describe_closest_format, recognise_sources
 from citus_analysis.formats.parsing.registry import find_best_format, format_versions
-from citus_analysis.formats.parsing.transcripts import parse_hint_facts
+from citus_analysis.formats.parsing.transcripts import parse_preceding_facts
 from citus_analysis.schema import WARM_UP
 from citus_analysis.texts.words import join_words
 
@@ -153,7 +153,7 @@ def _find_cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, .
 def _assign_client_role(file: SourceFile, ended: datetime | None) -> SourceFile:
     """A load generator's file with a run, a role (main by default), and what its transcript and its stamps say."""
     stated = file.identity.to_dict()
-    said: Facts = parse_hint_facts(file.delivery.hint)
+    said: Facts = parse_preceding_facts(file.delivery.preceding_text)
     if _is_named_warm_up(file):
         said = {**said, "phase": WARM_UP}
     if ended is not None and not stated.keys() & TIMES:

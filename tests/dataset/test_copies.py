@@ -95,8 +95,8 @@ def test_a_warm_up_by_its_heading_or_its_shorter_duration_is_no_repeat(
 
 
 @pytest.mark.parametrize(
-    "hint",
+    "preceding_text",
     ["=== warm-up ===\n=== run 1", "--- warm-up finished", "=== run 2 (after warmup)", "warmup: 60 s, run: 600 s"],
 )
-def test_words_on_a_warm_up_that_is_over_or_a_setting_announce_none(hint: str) -> None:
-    assert not announces_warm_up(hint)
+def test_words_on_a_warm_up_that_is_over_or_a_setting_announce_none(preceding_text: str) -> None:
+    assert not announces_warm_up(preceding_text)

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import find_outputs, format_named, formats
 from citus_analysis.formats.parsing.outputs import ToolOutput, parse_pieces
-from citus_analysis.formats.parsing.transcripts import HINT_CHARS, parse_hint_facts
+from citus_analysis.formats.parsing.transcripts import PRECEDING_CHARS, parse_preceding_facts
 from tests.formats.concatenated import BETWEEN, DATA, Sample, concatenated, rows, samples
 
 #: Recordings that are not found among others, and why.
@@ -133,7 +133,7 @@ def test_lines_of_a_shell_around_a_single_output_are_transcript(before: bytes, a
     text = before + SYSBENCH + after
     (one,) = covering(text)
     assert text[one.own].strip() == SYSBENCH.strip()
-    assert one.hint.splitlines()[0] in before.decode().replace("\t", " ")
+    assert one.preceding_text.splitlines()[0] in before.decode().replace("\t", " ")
 
 
 @pytest.mark.parametrize("line", [b"Segmentation fault (core dumped)\n", b"FATAL: out of memory\n", b"who knows\n"])
@@ -170,7 +170,7 @@ def test_an_error_that_no_format_knows_stays_with_the_output_before_it() -> None
     text = pgbench(1) + b"psql: error: no route to host\n" + b"=== 4\n" + pgbench(4)
     first, second = covering(text)
     assert text[first.own].endswith(b"no route to host\n")
-    assert second.hint == "=== 4"
+    assert second.preceding_text == "=== 4"
 
 
 def test_warnings_before_the_version_of_sysbench_are_those_of_its_run(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_reports_of_a_published_sweep() -> None:
         *(1706.028431, 1901.058576, 2002.962137, 1748.660642, 1919.239488),
         *(1978.329981, 1727.905635, 1892.190346, 1951.579268),
     ]
-    assert [one.hint for one in outputs if "Run" in one.hint] == [
+    assert [one.preceding_text for one in outputs if "Run" in one.preceding_text] == [
         "# sweep, three runs at each number of clients\nInstance: large\nRun: 1",
         "Run: 2",
         "Run: 3",
@@ -210,7 +210,7 @@ def test_each_pass_of_a_loop_in_hammerdb_is_an_output(tmp_path: Path) -> None:
         (2, pytest.approx(52500)),
         (4, pytest.approx(92000)),
     ]
-    assert [one.hint for one in outputs[1:]] == ["2 VU TEST", "4 VU TEST"]
+    assert [one.preceding_text for one in outputs[1:]] == ["2 VU TEST", "4 VU TEST"]
     assert text[outputs[-1].own.stop :] == b"TEST COMPLETE\n"
 
 
@@ -363,12 +363,12 @@ def test_an_output_in_the_frame_of_a_pod(name: str, output: bytes, mark: bytes) 
     text = HEAD + mark + output + mark + TAIL
     (one,) = covering(text)
     assert (one.format_name, text[one.own].strip()) == (name, output.strip())
-    assert parse_hint_facts(one.hint) == {"iteration": 2, "drivers": 4, "workload": "a"}
-    assert "s3cret" not in one.hint
+    assert parse_preceding_facts(one.preceding_text) == {"iteration": 2, "drivers": 4, "workload": "a"}
+    assert "s3cret" not in one.preceding_text
 
 
 @pytest.mark.parametrize(
-    ("hint", "facts"),
+    ("preceding_text", "facts"),
     [
         ("=== clients 16 rep 3", {"threads": 16, "iteration": 3}),
         ("== threads=8 ==", {"threads": 8}),
@@ -389,18 +389,18 @@ def test_an_output_in_the_frame_of_a_pod(name: str, output: bytes, mark: bytes) 
         ("", {}),
     ],
 )
-def test_only_certain_facts_are_read_off_a_hint(hint: str, facts: dict[str, str | int]) -> None:
-    assert parse_hint_facts(hint) == facts
+def test_only_certain_facts_are_read_off_a_hint(preceding_text: str, facts: dict[str, str | int]) -> None:
+    assert parse_preceding_facts(preceding_text) == facts
 
 
 def test_a_hint_is_redacted_printable_and_short() -> None:
     command = b"+ PGPASSWORD=s3cret pgbench postgresql://bench:s3cret@db1/x \x1b[31m\x00\n"
     text = b"+ echo\n" * 2000 + command + pgbench(1)
     (one,) = covering(text)
-    assert "s3cret" not in one.hint
-    assert len(one.hint) <= HINT_CHARS
-    assert all(line.isprintable() for line in one.hint.splitlines())
-    assert one.hint.splitlines()[-1].startswith("+ PGPASSWORD=***")
+    assert "s3cret" not in one.preceding_text
+    assert len(one.preceding_text) <= PRECEDING_CHARS
+    assert all(line.isprintable() for line in one.preceding_text.splitlines())
+    assert one.preceding_text.splitlines()[-1].startswith("+ PGPASSWORD=***")
 
 
 #: Where a copy of a report begins that lost its first lines.

@@ -136,7 +136,7 @@ class Delivery:
         name: distinguishes the sources of one file: `2` for the second output, the name of a container; empty if the
             file is one source.
         node: the host, pod or container that it is of; None if the delivery names none.
-        hint: the transcript before the source, redacted.
+        preceding_text: the transcript before the source, redacted.
 
     Example:
         >>> Delivery(archive="tar.gz", encoding="UTF-16").words
@@ -152,7 +152,7 @@ class Delivery:
     after: int = 0
     name: str = ""
     node: str | None = None
-    hint: str = ""
+    preceding_text: str = ""
 
     @property
     def words(self) -> str | None:

@@ -7,7 +7,7 @@ output's format rejects it. Lines that say that a program failed, and damaged ro
 
 Example:
     >>> text = b"== t 1\nsysbench 1.0.20\nNumber of threads: 1\n== t 4\nsysbench 1.0.20\nNumber of threads: 4\n"
-    >>> [(one.begin, one.end, one.transcript_bytes, one.hint) for one in find_outputs(text)]
+    >>> [(one.begin, one.end, one.transcript_bytes, one.preceding_text) for one in find_outputs(text)]
     [(0, 44, 7, '== t 1'), (44, 88, 7, '== t 4')]
 """
 
@@ -36,7 +36,7 @@ from citus_analysis.formats.parsing.lines import UNTERMINATED
 from citus_analysis.formats.parsing.registry import SURE_ENOUGH, find_best_format, formats
 from citus_analysis.formats.parsing.transcripts import (
     FRAME,
-    extract_hint,
+    extract_preceding_text,
     find_last_line,
     is_foreign,
     is_launch_line,
@@ -599,7 +599,7 @@ class ToolOutput:
         transcript_bytes: length of the transcript at the beginning of the range.
         transcript_after_bytes: length of the transcript at the end of the range of the last output; 0 for others.
         format_name: name of the format that reads the output.
-        hint: text of the transcript before the output, redacted and printable, at most its last 2,000 characters.
+        preceding_text: text of the transcript before the output, redacted and printable, at most its last 2,000 characters.
     """
 
     begin: int
@@ -607,7 +607,7 @@ class ToolOutput:
     transcript_bytes: int
     transcript_after_bytes: int
     format_name: str
-    hint: str
+    preceding_text: str
 
     @property
     def own(self) -> slice:
@@ -692,4 +692,4 @@ def _find_unread_ranges(text: bytes, bounds: Sequence[OutputBounds]) -> Iterator
 
 
 def _build_output(text: bytes, begin: int, own: slice, end: int, of: Format) -> ToolOutput:
-    return ToolOutput(begin, end, own.start - begin, end - own.stop, of.name, extract_hint(text[begin : own.start]))
+    return ToolOutput(begin, end, own.start - begin, end - own.stop, of.name, extract_preceding_text(text[begin : own.start]))

@@ -365,7 +365,7 @@ def _make_output_delivery(delivery: Delivery, one: ToolOutput, number: int, coun
         before=one.transcript_bytes,
         after=one.transcript_after_bytes,
         name=name,
-        hint=one.hint,
+        preceding_text=one.preceding_text,
     )
 
 

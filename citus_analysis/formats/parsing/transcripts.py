@@ -16,7 +16,7 @@ from citus_analysis.redaction import redact
 from citus_analysis.schema import WARM_UP
 
 #: A hint keeps this many characters, the last ones.
-HINT_CHARS: Final = 2000
+PRECEDING_CHARS: Final = 2000
 
 _NAME: Final = rb"[A-Za-z_][\w.-]*"
 _SECONDS: Final = rb"[0-9]+(?:[.,][0-9]+)?"
@@ -226,19 +226,19 @@ def _iterate_lines_backwards(data: bytes) -> Iterator[tuple[int, bytes]]:
         end = begin
 
 
-def extract_hint(transcript: bytes) -> str:
+def extract_preceding_text(transcript: bytes) -> str:
     r"""The text of a transcript for people and for identity: redacted, printable, its last characters.
 
     Example:
-        >>> extract_hint(b"\n+ pgbench -c 4 postgresql://bench:s3cret@db1/x\n\x1b[0m\n")
+        >>> extract_preceding_text(b"\n+ pgbench -c 4 postgresql://bench:s3cret@db1/x\n\x1b[0m\n")
         '+ pgbench -c 4 postgresql://bench:***@db1/x\n[0m'
     """
-    if len(transcript) > 4 * HINT_CHARS:
+    if len(transcript) > 4 * PRECEDING_CHARS:
         # Only whole lines: a secret must not be parted from its key before it is redacted.
-        transcript = transcript[-4 * HINT_CHARS :].partition(b"\n")[2]
+        transcript = transcript[-4 * PRECEDING_CHARS :].partition(b"\n")[2]
     text = transcript.decode("utf-8", "replace").replace("\r", "\n")
     lines = (redact("".join(filter(str.isprintable, _SPACE.sub(" ", line)))).strip() for line in text.split("\n"))
-    return "\n".join(line for line in lines if line)[-HINT_CHARS:].strip()
+    return "\n".join(line for line in lines if line)[-PRECEDING_CHARS:].strip()
 
 
 # Facts about a run that the transcript before its output states for certain.
@@ -273,28 +273,28 @@ _HEADING: Final = re.compile(r"[=#*-]{2,} *[a-z0-9]")
 _FILLING: Final = re.compile(r"\b(?:run|test|with|and|of)\b|[\W_]")
 
 
-def parse_hint_facts(hint: str) -> dict[str, str | int]:
+def parse_preceding_facts(preceding_text: str) -> dict[str, str | int]:
     r"""Facts by the names that the identity of a file has; only those that the hint states, and states once.
 
     A word that names a fact must stand beside its number, in a heading or in a line of nothing else. Commands are left
     out, because the output says what was run, and so is a fact with two values.
 
     Args:
-        hint: text of the transcript before an output.
+        preceding_text: text of the transcript before an output.
 
     Example:
-        >>> parse_hint_facts("+ pgbench -c 16 -T 60\n=== clients 16, rep 3 of tests")
+        >>> parse_preceding_facts("+ pgbench -c 16 -T 60\n=== clients 16, rep 3 of tests")
         {'threads': 16, 'iteration': 3}
-        >>> parse_hint_facts("== 4 threads\n== 8 threads"), parse_hint_facts("=== round 4")
+        >>> parse_preceding_facts("== 4 threads\n== 8 threads"), parse_preceding_facts("=== round 4")
         ({}, {})
     """
     found: dict[str, set[str]] = {}
-    for line in hint.lower().splitlines():
+    for line in preceding_text.lower().splitlines():
         for fact, value in _find_stated_facts(line):
             found.setdefault(fact, set()).add(value)
     certain = ((fact, *values) for fact, values in found.items() if len(values) == 1)
     facts = {fact: value if fact in _TEXTS else int(value) for fact, value in certain}
-    return {**facts, "phase": WARM_UP} if announces_warm_up(hint) else facts
+    return {**facts, "phase": WARM_UP} if announces_warm_up(preceding_text) else facts
 
 
 #: A warm-up, with a number and a duration.
@@ -310,11 +310,11 @@ _MEASURED: Final = re.compile(
 _OVER: Final = re.compile(r"\b(?:done|finished|completed?|over|ended|end|no|without|skip\w*|after|off)\b")
 
 
-def announces_warm_up(hint: str) -> bool:
+def announces_warm_up(preceding_text: str) -> bool:
     r"""Whether the last line before an output that speaks of a warm-up or of a run says that a warm-up begins.
 
     Args:
-        hint: text of the transcript before an output.
+        preceding_text: text of the transcript before an output.
 
     Example:
         >>> announces_warm_up("=== RUN 1 ===\n=== WARMUP ==="), announces_warm_up("=== warm-up ===\n=== run 1 ===")
@@ -322,7 +322,7 @@ def announces_warm_up(hint: str) -> bool:
         >>> announces_warm_up("--- warm-up done"), announces_warm_up("warmup: 60 s, run: 600 s")
         (False, False)
     """
-    for line in reversed(hint.lower().splitlines()):
+    for line in reversed(preceding_text.lower().splitlines()):
         if _COMMAND.match(line.encode()):
             continue
         rest, warm = _WARM_UP.subn(" ", line)
