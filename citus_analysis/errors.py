@@ -24,7 +24,7 @@ redacted.
 
 Example:
     >>> from citus_analysis.errors import InputError
-    >>> str(InputError("not a YCSB log", path="a.log", place="line 3", way_out="pass --format"))
+    >>> str(InputError("not a YCSB log", path="a.log", place="line 3", hint="pass --format"))
     'a.log: line 3: not a YCSB log (pass --format)'
 """
 
@@ -70,7 +70,7 @@ class CitusAnalysisError(Exception):
         problem: what is wrong, in words a user understands.
         path: the file concerned, if any.
         place: place in the file (``line 3``, ``byte 120``, ``field 'threads'``).
-        way_out: what the user can do about it.
+        hint: what the user can do about it.
     """
 
     exit_code: ClassVar[int] = 1
@@ -81,14 +81,14 @@ class CitusAnalysisError(Exception):
         *,
         path: str | PathLike[str] | None = None,
         place: str | None = None,
-        way_out: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.problem = redact(problem)
         self.path = None if path is None else redact_path(fspath(path))
         self.place = None if place is None else redact(place)
-        self.way_out = None if way_out is None else redact(way_out)
+        self.hint = None if hint is None else redact(hint)
         message = ": ".join(part for part in (self.path, self.place, self.problem) if part)
-        super().__init__(f"{message} ({self.way_out})" if self.way_out else message)
+        super().__init__(f"{message} ({self.hint})" if self.hint else message)
 
     def _render_traceback_(self) -> list[str]:
         """The traceback in a notebook: the lines of the caller, without those of this library."""
@@ -134,7 +134,7 @@ class UnknownNameError(UsageError):
         close = _find_closest_name(name, names)
         hint = f"did you mean {close!r}? " if close else ""
         quoted = list(map(repr, names)) if any("," in other for other in names) else names
-        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {join_first_names(quoted) or 'none'}")
+        super().__init__(f"no {kind} is named {name!r}", hint=f"{hint}known: {join_first_names(quoted) or 'none'}")
 
 
 def require_known(kind: str, name: str, known: Collection[str]) -> None:

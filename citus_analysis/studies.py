@@ -276,7 +276,7 @@ def _read_lists(source: object, metric: str | None) -> pl.DataFrame | None:
             known = design.callers_name(named[0])
             raise UsageError(
                 f"these may be {len(lists)} lists to compare, or columns of one table, of which {known!r} is known",
-                way_out="pass a frame for a table, or metric= and other names for lists",
+                hint="pass a frame for a table, or metric= and other names for lists",
             )
     # In the order of the caller: the first is the base.
     sets = pl.Enum(list(lists))
@@ -373,7 +373,7 @@ def compare(
                 "one list of numbers has nothing to compare with"
                 if other is None
                 else "the base is no list of numbers",
-                way_out="pass a second list: ca.compare(values, base_values, metric='p99_ms')",
+                hint="pass a second list: ca.compare(values, base_values, metric='p99_ms')",
             )
         _refuse_missing(values, base_values)
         return compare_values(
@@ -388,10 +388,10 @@ def compare(
     if other is not None and not isinstance(other, str):
         raise UsageError(
             f"the second argument is a {type(other).__name__}",
-            way_out="pass the metric's name, or one frame with a column that tells the two apart, and by=",
+            hint="pass the metric's name, or one frame with a column that tells the two apart, and by=",
         )
     if isinstance(other, str) and metric is not None and metric != other:
-        raise UsageError(f"two metrics: {other!r} and {metric!r}", way_out="pass metric= alone")
+        raise UsageError(f"two metrics: {other!r} and {metric!r}", hint="pass metric= alone")
     asked = metric or other
     lists = _read_lists(source, asked)
     if lists is not None:
@@ -403,7 +403,7 @@ def compare(
 def _refuse_missing(*sides: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
     missing = sum(int(np.isnan(side).sum()) for side in sides)
     if missing:
-        raise UsageError(f"{pluralize(missing, 'value')} missing (NaN)", way_out="leave them out, knowing why")
+        raise UsageError(f"{pluralize(missing, 'value')} missing (NaN)", hint="leave them out, knowing why")
 
 
 def _render_page(title: str, parts: Sequence[Shown]) -> str:

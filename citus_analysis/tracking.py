@@ -477,8 +477,8 @@ def _begin(since: str | datetime | None, sources: Mapping[str, TableSource]) -> 
         try:
             since = datetime.fromisoformat(since)
         except ValueError:
-            way_out = f"name one of {', '.join(sources)}, or write a time as 2026-01-31"
-            raise UsageError(f"{since} is neither a dataset nor a time", way_out=way_out) from None
+            hint = f"name one of {', '.join(sources)}, or write a time as 2026-01-31"
+            raise UsageError(f"{since} is neither a dataset nor a time", hint=hint) from None
     return since.replace(tzinfo=since.tzinfo or UTC) if since else None
 
 
@@ -500,7 +500,7 @@ def _verdict(series: Sequence[TrackedSeries], since: list[str] | datetime) -> st
 
 def _name_datasets(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[str, TableSource]:
     if not datasets:
-        raise UsageError("no dataset is given", way_out="pass the datasets in the order of time")
+        raise UsageError("no dataset is given", hint="pass the datasets in the order of time")
     if isinstance(datasets, Mapping):
         return dict(datasets)
     named: dict[str, TableSource] = {}

@@ -92,9 +92,7 @@ def why(
     """
     sources = [resolve_source(one) for one in (source, source if other_source is None else other_source)]
     if any(isinstance(one, pl.DataFrame) for one in sources):
-        raise UsageError(
-            "a table of runs has no traced statements", way_out="pass a dataset, or files with server logs"
-        )
+        raise UsageError("a table of runs has no traced statements", hint="pass a dataset, or files with server logs")
     first, second = (cast("TableSource", one) for one in sources)
     second = first if other_source is None else second
     return explain(
@@ -168,7 +166,7 @@ class _Account:
         self._least_us = ROUNDING * max(float(side.response_us.mean()) for side in sides.both)
         self._used = [i for i in range(len(SEGMENTS)) if any(side.times[:, :, i].any() for side in sides.both)]
         if not self._used and sides.cells.height:
-            raise InsufficientDataError("no statement of these runs was traced", way_out="see docs/traces.md")
+            raise InsufficientDataError("no statement of these runs was traced", hint="see docs/traces.md")
         self._rests = [name for name in _RESTS if any(getattr(side, f"{name}_us").any() for side in sides.both)]
         self._named = self._names()
         labels = self._named.drop("kind")

@@ -79,7 +79,7 @@ def parse_window(text: str) -> Window | None:
         begin, end = (datetime.fromisoformat(part.strip()) for part in (first, last))
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is no window of time ({error})", way_out="write FROM..UNTIL, such as 2026-03-01T10:00..10:05"
+            f"{text!r} is no window of time ({error})", hint="write FROM..UNTIL, such as 2026-03-01T10:00..10:05"
         ) from error
     begin, end = (one.replace(tzinfo=one.tzinfo or UTC).astimezone(UTC) for one in (begin, end))
     if end <= begin:
@@ -158,8 +158,8 @@ def check_same_load(sides: Sequence[tuple[str, pl.DataFrame]]) -> None:
             values = runs[column].unique().sort().cast(pl.String).to_list()
             if len(values) > 1:
                 shown = join_words([str(value) for value in values], most=4)
-                way_out = f"choose one: --only {column}={values[-1]}"
-                raise UsageError(f"the runs of {name} differ in {column} ({shown})", way_out=way_out)
+                hint = f"choose one: --only {column}={values[-1]}"
+                raise UsageError(f"the runs of {name} differ in {column} ({shown})", hint=hint)
 
 
 # Times of statements by run, kind, place of execution and nodes: what an account of a difference is made of.
@@ -424,15 +424,15 @@ def read_observations(
     sources = (base_source, other_source)
     if not all(names) and base_source is other_source:
         raise UsageError(
-            "both sides are the same: name them", way_out="--base A --other B: set-ups, resources, workers=1, windows"
+            "both sides are the same: name them", hint="--base A --other B: set-ups, resources, workers=1, windows"
         )
     windows = [parse_window(name) for name in names]
     has_runs = [convert_to_polars(source.table("runs")).height > 0 for source in sources]
     if not all(has_runs) or any(windows):
         if only:
-            raise UsageError("--only chooses runs, and windows of logs have none", way_out="leave it out")
+            raise UsageError("--only chooses runs, and windows of logs have none", hint="leave it out")
         if any(windows) and not all(windows) and base_source is other_source:
-            raise UsageError("one side is a window of time and the other is not", way_out="give two windows")
+            raise UsageError("one side is a window of time and the other is not", hint="give two windows")
         return _observe_logs(sources, names, _choose_sample_labels(names, labels, sources), windows)
     chosen = [_read_sample_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
     return observe_runs(sources, (chosen[0], chosen[1]), _choose_sample_labels(names, labels, sources))
@@ -473,7 +473,7 @@ def observe_runs(
     )
     clients, both_sampled = (all(one is not None for one in found) for found in (responses, sampled))
     if unlike and not clients:
-        raise InsufficientDataError(f"the times of statements cannot be compared: {unlike}", way_out="log both alike")
+        raise InsufficientDataError(f"the times of statements cannot be compared: {unlike}", hint="log both alike")
     statements = pl.concat(timed, how="vertical_relaxed")
     if unlike:
         statements = statements.clear()
@@ -653,8 +653,8 @@ def _select_traced_runs(table: pl.DataFrame, timed: pl.DataFrame, label: str) ->
     kept = table.join(timed.select(RUN).unique(), on=RUN, how="semi", maintain_order="left")
     if kept.height < 2:
         runs = f"{pluralize(kept.height, 'run')} of {label} with traced statements"
-        way_out = "measure more runs with a sampled client (docs/experiments.md)"
-        raise InsufficientDataError(f"{runs}: an account needs two or more on each side", way_out=way_out)
+        hint = "measure more runs with a sampled client (docs/experiments.md)"
+        raise InsufficientDataError(f"{runs}: an account needs two or more on each side", hint=hint)
     return kept
 
 
@@ -819,7 +819,7 @@ def _observe_logs(
     for i, (label, rows) in enumerate(zip(labels, _split_kinds((kept[0], kept[1])), strict=True)):
         if rows.height < 2 * STRETCHES:
             problem = f"{label} has {pluralize(rows.height, 'statement')} with a duration: an account needs 20 or more"
-            raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
+            raise InsufficientDataError(problem, hint="log them all: log_min_duration_statement = 0")
         if rows["start_time"].n_unique() < 2:
             raise InsufficientDataError(f"all statements of {label} began at one moment: no stretches can be compared")
         worth.append(estimate_independent_stretches(rows, label))
@@ -912,7 +912,7 @@ def estimate_independent_stretches(timed: pl.DataFrame, label: str) -> float:
             f"the times of successive statements of {label} depend on each other for so long that its stretches of "
             f"time are worth {worth:.1f} independent ones: they cannot be compared"
         )
-        raise InsufficientDataError(problem, way_out="compare longer logs, or runs that are repeated")
+        raise InsufficientDataError(problem, hint="compare longer logs, or runs that are repeated")
     return worth
 
 

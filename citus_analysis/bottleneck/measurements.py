@@ -518,7 +518,7 @@ class Thresholds:
             most = 100.0 if name.endswith("_percent") else math.inf if name.endswith("_s") else 1.0
             if not 0 <= value <= most or math.isinf(value):
                 span = "a finite number that is not negative" if math.isinf(most) else f"from 0 to {most:g}"
-                raise UsageError(f"threshold {name} is {value:g}", way_out=f"give {span}: {SOURCES[name]}")
+                raise UsageError(f"threshold {name} is {value:g}", hint=f"give {span}: {SOURCES[name]}")
 
     @classmethod
     def of(cls, given: Thresholds | Mapping[str, float] | None) -> Thresholds:

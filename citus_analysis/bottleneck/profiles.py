@@ -56,7 +56,7 @@ def select_top_symbols(
     """
     require_known("grouping of symbols", by, _BY)
     if n < 1:
-        raise UsageError(f"n is {n}", way_out="ask for at least one row")
+        raise UsageError(f"n is {n}", hint="ask for at least one row")
     chosen = _select_best_report(convert_to_polars(perf_symbols), by)
     names = ("shared_object",) if by == "shared_object" else ("shared_object", "symbol")
     order = (*_RECORDING, "self_percent", *names)
@@ -106,7 +106,7 @@ def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event
     shares = select_top_symbols(frame, "symbol", n=max(1, frame.height))
     keys = list(by)
     if n < 1:
-        raise UsageError(f"n is {n}", way_out="ask for at least one row")
+        raise UsageError(f"n is {n}", hint="ask for at least one row")
     totals = shares.group_by(keys, maintain_order=True).agg(recordings=pl.struct(_RECORDING).n_unique())
     share, recordings = pl.col("self_percent"), pl.col("recordings").first()
     absent, mean = recordings - pl.len(), share.sum() / recordings
@@ -206,7 +206,7 @@ def stack_tree(
     if least_percent < 0 or deepest < 1:
         raise UsageError(
             f"frames of at least {least_percent} % down to depth {deepest}",
-            way_out="give a share from 0 and a depth from 1",
+            hint="give a share from 0 and a depth from 1",
         )
     stacks = _average_stack_shares(select_one_output(convert_to_polars(perf_stacks)))
     modules = _find_frame_objects(

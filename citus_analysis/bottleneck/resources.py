@@ -404,7 +404,7 @@ def study_resources(
     if all(one.is_empty() for one in (cpu, devices, programs, pressure, symbols)):
         raise InsufficientDataError(
             f"no samples of CPU, devices, processes, pressure or perf within runs of resources {resources!r}",
-            way_out=_choose_hint(unplaced, runs),
+            hint=_choose_hint(unplaced, runs),
         )
     checkpoints = _select_overlapping_checkpoints(_select_table_rows(dataset, "checkpoints", runs), runs)
     marked = _mark_samples_during_checkpoint(devices, checkpoints)

@@ -126,7 +126,7 @@ def make_first_true_expr(cases: Sequence[tuple[pl.Expr, str]], otherwise: str | 
 def _check_required_columns(frame: pl.DataFrame, what: str, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        raise UsageError(f"{what} lack {', '.join(missing)}", way_out="pass tables of a dataset")
+        raise UsageError(f"{what} lack {', '.join(missing)}", hint="pass tables of a dataset")
 
 
 # Samples over the time of a run, ready to be drawn: one row per node and sample.

@@ -156,7 +156,7 @@ def study_bottleneck(
     limits = Thresholds.of(thresholds)
     runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), allow)
     if runs.is_empty():
-        raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
+        raise InsufficientDataError("there is no run", hint="ingest the files of a load generator")
     tables = _read_resource_tables(dataset, resources)
     sessions = select_client_sessions(tables["activity_samples"], runs)
     errors, autovacuum = _read_logged_errors(dataset, runs)

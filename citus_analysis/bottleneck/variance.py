@@ -356,7 +356,7 @@ def split_run_variance(
             f"{pluralize(y.size, 'repeated run')} of {pluralize(groups, 'configuration')} that differ are too "
             "few to split "
             f"their variance by {pluralize(len(known), 'factor')}",
-            way_out="repeat configurations more often",
+            hint="repeat configurations more often",
         )
     sd = math.sqrt(float(y @ y) / within)
     table, explained = _tabulate_variance_shares(y, known, within, sd)
@@ -429,7 +429,7 @@ def _check(rates: Floats, configuration: Sequence[object], factors: Mapping[str,
     if len(lengths) > 1:
         raise UsageError("throughput, configuration and factors have different lengths")
     if rates.size and not (np.isfinite(rates) & (rates > 0)).all():
-        raise UsageError("a throughput is not positive", way_out="leave out runs that failed")
+        raise UsageError("a throughput is not positive", hint="leave out runs that failed")
 
 
 def _centre_within_groups(values: Floats, places: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Floats:

@@ -82,11 +82,11 @@ def explain(error: BaseException) -> int:
             reason = os.strerror(error.errno or 0)
             if error.filename is None:
                 full = ", ".join(_list_full_file_systems()) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-                way_out = f"make room in {full}, or choose another place" if full else "--debug shows where"
-                _print_message_line(f"a file cannot be read or written: {reason} ({way_out})")
+                hint = f"make room in {full}, or choose another place" if full else "--debug shows where"
+                _print_message_line(f"a file cannot be read or written: {reason} ({hint})")
             else:
-                way_out = "make room, check permissions, or choose another place"
-                _print_message_line(f"{os.fsdecode(error.filename)}: {reason} ({way_out})")
+                hint = "make room, check permissions, or choose another place"
+                _print_message_line(f"{os.fsdecode(error.filename)}: {reason} ({hint})")
             return _UNUSABLE
         case MemoryError():
             _print_message_line("not enough memory (close other programs, or work on fewer files at a time)")

@@ -191,7 +191,7 @@ def parse_column_values(pairs: Sequence[str]) -> dict[str, object]:
     """
     for pair in pairs:
         if "=" not in pair:
-            raise UsageError(f"--only {pair} contains no value", way_out="write --only COLUMN=VALUE")
+            raise UsageError(f"--only {pair} contains no value", hint="write --only COLUMN=VALUE")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
@@ -222,17 +222,17 @@ def _expand_source(source: Path) -> Iterator[Path]:
         kind = source.stat().st_mode
     except OSError:
         if str(source) == "-":
-            raise InputError("standard input cannot be a source", path="-", way_out=_SAVE_FIRST) from None
+            raise InputError("standard input cannot be a source", path="-", hint=_SAVE_FIRST) from None
         if not has_magic(str(source)):
             # The file is missing or not accessible; the reader that opens it reports the reason.
             yield source
             return
         matches = sorted(glob(str(source), recursive=True))  # noqa: PTH207 - `**` and absolute patterns alike
         if not matches:
-            way_out = "check the folder it is relative to"
-            raise InputError("no file matches the pattern", path=source, way_out=way_out) from None
+            hint = "check the folder it is relative to"
+            raise InputError("no file matches the pattern", path=source, hint=hint) from None
         yield from map(Path, matches)
         return
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-        raise InputError("is neither a file nor a folder", path=source, way_out=_SAVE_FIRST)
+        raise InputError("is neither a file nor a folder", path=source, hint=_SAVE_FIRST)
     yield source

@@ -62,7 +62,7 @@ def open_or_ingest_dataset(place: Path | str, *more: Path | str, into: Path | No
             raise UsageError(
                 f"holds a dataset that {other} is part of, which is not among the files given now",
                 path=folder,
-                way_out="name another --out, or remove that folder",
+                hint="name another --out, or remove that folder",
             )
         shutil.rmtree(folder)
     summary = read_sources((place, *more), folder)

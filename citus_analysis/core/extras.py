@@ -29,7 +29,7 @@ def require_extra(module: str, extra: str, purpose: str) -> None:
     """
     if find_spec(module) is None:
         problem = f"{purpose} needs the package {module}, which is not installed"
-        raise UsageError(problem, way_out=f"pip install 'citus-analysis[{extra}]'")
+        raise UsageError(problem, hint=f"pip install 'citus-analysis[{extra}]'")
 
 
 #: Package that is not always installed -> extra that brings it.
@@ -54,8 +54,8 @@ def explain_missing_package(error: ModuleNotFoundError) -> UsageError | None:
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRA_OF:
         return None
-    way_out = f"pip install 'citus-analysis[{_EXTRA_OF[package]}]'"
-    return UsageError(f"the package {package} is not installed", way_out=way_out)
+    hint = f"pip install 'citus-analysis[{_EXTRA_OF[package]}]'"
+    return UsageError(f"the package {package} is not installed", hint=hint)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class NamedTables:
             return convert_to_polars(self.frames[name])
         if name == "settings":
             return pl.DataFrame(schema=dict.fromkeys(("resource", "name", "value"), pl.String()))
-        raise UsageError(f"the table {name} is needed", way_out=f"given are {', '.join(self.frames)}; pass a dataset")
+        raise UsageError(f"the table {name} is needed", hint=f"given are {', '.join(self.frames)}; pass a dataset")
 
 
 def resolve_source(source: object) -> TableSource | pl.DataFrame:
@@ -100,7 +100,7 @@ def resolve_source(source: object) -> TableSource | pl.DataFrame:
         if isinstance(source, Shown) and isinstance(held := getattr(source, name, None), pl.DataFrame | TableSource):
             return held
     if isinstance(source, Shown):
-        raise UsageError(f"a {type(source).__name__} is a result, not runs", way_out="pass what it was computed from")
+        raise UsageError(f"a {type(source).__name__} is a result, not runs", hint="pass what it was computed from")
     if isinstance(source, TableSource):
         return source
     if isinstance(source, str | PathLike):
@@ -119,7 +119,7 @@ def _resolve_mapping(source: Mapping[str, object]) -> TableSource | pl.DataFrame
         return pl.DataFrame(dict(source))
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise UsageError(
-            f"columns by name make no table: {str(error).splitlines()[0]}", way_out="pass lists of one length"
+            f"columns by name make no table: {str(error).splitlines()[0]}", hint="pass lists of one length"
         ) from error
 
 
@@ -130,7 +130,7 @@ def _resolve_list(source: Sequence[object]) -> TableSource | pl.DataFrame:
         return pl.DataFrame(list(source), infer_schema_length=None)
     numbers = bool(source) and all(isinstance(one, int | float) for one in source)
     what = "one list of numbers has nothing to compare with" if numbers else "a list of these is no table"
-    raise UsageError(what, way_out="pass a second list, lists by name, a frame, a dataset, or paths of files")
+    raise UsageError(what, hint="pass a second list, lists by name, a frame, a dataset, or paths of files")
 
 
 def convert_to_polars(frame: Frame) -> pl.DataFrame:
@@ -149,12 +149,12 @@ def convert_to_polars(frame: Frame) -> pl.DataFrame:
         table: pl.DataFrame = nw.from_native(_add_index_columns(frame), eager_only=True).to_polars()
     except TypeError as error:
         raise UsageError(
-            f"{type(frame).__name__} is no table", way_out="pass a dataset or a polars, pandas or Arrow frame"
+            f"{type(frame).__name__} is no table", hint="pass a dataset or a polars, pandas or Arrow frame"
         ) from error
     except (ValueError, AttributeError, pl.exceptions.PolarsError) as error:
         raise UsageError(
             f"this {type(frame).__name__} cannot be read as a table: {str(error).splitlines()[0]}",
-            way_out="columns need distinct names that are texts, and values of one type",
+            hint="columns need distinct names that are texts, and values of one type",
         ) from error
     return table
 
@@ -177,7 +177,7 @@ def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -
         return {name: convert_to_polars(source.table(name)) for name in names}
     if isinstance(source, Mapping) and set(names) <= set(source):
         return {name: convert_to_polars(source[name]) for name in names}
-    raise UsageError(f"the tables {' and '.join(names)} are needed", way_out="pass a dataset")
+    raise UsageError(f"the tables {' and '.join(names)} are needed", hint="pass a dataset")
 
 
 def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:

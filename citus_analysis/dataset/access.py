@@ -112,7 +112,7 @@ def read_texts(
     """One text per row, read from the sources; see :meth:`citus_analysis.dataset.Dataset.log_text`."""
     missing = [name for name in _KEY if name not in rows.columns]
     if missing:
-        raise UsageError(f"the rows lack {', '.join(missing)}", way_out="select these columns too")
+        raise UsageError(f"the rows lack {', '.join(missing)}", hint="select these columns too")
     stretches = rows.select(*_KEY, *(["byte_length"] if "byte_length" in rows.columns else []))
     if "byte_length" not in rows.columns:
         stretches = _add_lengths(stretches, scan)
@@ -157,12 +157,12 @@ def _read_file(path: Path, state: SourceState, offsets: list[int], lengths: list
     try:
         same = hash_file_content(path) == state.content_hash
     except OSError as error:
-        way_out = "put the file back, or ingest it from where it is now"
+        hint = "put the file back, or ingest it from where it is now"
         if MASK in state.location:
-            way_out = "its path holds a secret, which a dataset does not keep; rename it and ingest again"
-        raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, way_out=way_out) from error
+            hint = "its path holds a secret, which a dataset does not keep; rename it and ingest again"
+        raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, hint=hint) from error
     if not same:
-        raise DatasetError("changed since it was read", path=state.path, way_out="ingest again")
+        raise DatasetError("changed since it was read", path=state.path, hint="ingest again")
     delivery = Delivery.of(state.delivered)
     if not delivery.is_undone:
         return _read_log_texts(path, offsets, lengths)
@@ -319,7 +319,7 @@ class Dataset(Shorthands):
             return rows.collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             problem = f"cannot be read: {' '.join(str(error).split())}"
-            raise DatasetError(problem, path=self._objects.place.url, way_out=_REPAIR) from error
+            raise DatasetError(problem, path=self._objects.place.url, hint=_REPAIR) from error
 
     def sql(self, query: str, **frames: Frame) -> pl.DataFrame:
         """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
@@ -403,7 +403,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     manifest = Manifest.load(folder)
     if not manifest.exists:
         problem = "is not a dataset" if folder.exists() else "does not exist"
-        raise DatasetError(problem, path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
+        raise DatasetError(problem, path=folder, hint="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
     dataset = Dataset(folder, manifest)
     if _open is not None:
@@ -424,9 +424,9 @@ def keep_open() -> None:
 def _open_objects(place: ObjectPlace) -> Dataset:
     manifest = ObjectManifest.at(place, Path())
     if not manifest.exists:
-        raise DatasetError("is not a dataset", path=place.url, way_out="make one: citus-analysis ingest SRC --out URL")
+        raise DatasetError("is not a dataset", path=place.url, hint="make one: citus-analysis ingest SRC --out URL")
     for path, problem in find_missing_or_cut_parts(place, manifest.parts()).items():
-        raise DatasetError(problem, path=f"{place.url}/{path}", way_out=_REPAIR)
+        raise DatasetError(problem, path=f"{place.url}/{path}", hint=_REPAIR)
     return Dataset(Path(), manifest, ObjectReader(place))
 
 

@@ -78,7 +78,7 @@ def start_local_processes(number: int, retries: int) -> Iterator[Executor]:
     """
     # multiprocessing has no public name for this attribute.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise InputError("a process that was started for an ingest starts it again", path="__main__", way_out=_GUARD)
+        raise InputError("a process that was started for an ingest starts it again", path="__main__", hint=_GUARD)
     import dask
     import distributed
 
@@ -90,7 +90,7 @@ def start_local_processes(number: int, retries: int) -> Iterator[Executor]:
             executor = stack.enter_context(_start_local_executor(number, retries))
         # As Dask reports a process that has ended or does not answer.
         except (OSError, RuntimeError, EOFError) as error:
-            raise InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=_GUARD) from error
+            raise InputError(f"a process does not start: {error}", path=f"local:{number}", hint=_GUARD) from error
         yield executor
 
 
@@ -172,7 +172,7 @@ def connect_cluster(address: str, same: Callable[[], str]) -> Iterator[DaskClust
     """
     local = _LOCAL.fullmatch(address)
     if not local and not _ADDRESS.fullmatch(address):
-        raise UsageError(f"{address} is no cluster", place="--cluster", way_out=_TYPED)
+        raise UsageError(f"{address} is no cluster", place="--cluster", hint=_TYPED)
     require_extra("distributed", "cluster", "--cluster")
     with _silence_dask_logs(), _translate_dask_errors(address):
         if local is None:
@@ -197,11 +197,11 @@ def _translate_dask_errors(address: str) -> Iterator[None]:
 
         if isinstance(error, distributed.KilledWorker):
             problem = f"a task ended {_RETRIES + 1} workers or more: {error.last_worker.address}, the last, died"
-            way_out = "give each worker more memory, or fewer threads; their logs say why they died"
-            raise DatasetError(problem, path=address, way_out=way_out) from error
+            hint = "give each worker more memory, or fewer threads; their logs say why they died"
+            raise DatasetError(problem, path=address, hint=hint) from error
         if isinstance(error, distributed.client.FutureCancelledError | distributed.comm.CommClosedError):
-            way_out = "ingest again: what is committed is kept"
-            raise DatasetError("the scheduler was lost", path=address, way_out=way_out) from error
+            hint = "ingest again: what is committed is kept"
+            raise DatasetError("the scheduler was lost", path=address, hint=hint) from error
         raise
 
 
@@ -213,8 +213,8 @@ def _connect_client(address: str, same: Callable[[], str]) -> Iterator[_DaskClie
     try:
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
-        way_out = "start one (dask scheduler), or use --cluster local:N"
-        raise InputError("no Dask scheduler answers", path=address, way_out=way_out) from error
+        hint = "start one (dask scheduler), or use --cluster local:N"
+        raise InputError("no Dask scheduler answers", path=address, hint=hint) from error
     with client:
         _require_workers(client, address)
         _require_same(client, same, same())
@@ -225,8 +225,8 @@ def _require_workers(client: _DaskClient, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=_WORKERS_S)
     except TimeoutError as error:
-        way_out = f"start some: dask worker {address}"
-        raise InputError("the scheduler has no workers", path=address, way_out=way_out) from error
+        hint = f"start some: dask worker {address}"
+        raise InputError("the scheduler has no workers", path=address, hint=hint) from error
 
 
 def _require_same(client: _DaskClient, same: Callable[[], str], expected: str) -> None:
@@ -234,17 +234,17 @@ def _require_same(client: _DaskClient, same: Callable[[], str], expected: str) -
     here = _get_dask_version()
     for worker, found in _answers(client, metadata.version, _PACKAGE).items():
         if isinstance(found, metadata.PackageNotFoundError):
-            way_out = f"pip install '{_PACKAGE}[cluster]=={here}' where the worker runs"
-            raise InputError(f"has no package {_PACKAGE}", path=f"worker {worker}", way_out=way_out)
+            hint = f"pip install '{_PACKAGE}[cluster]=={here}' where the worker runs"
+            raise InputError(f"has no package {_PACKAGE}", path=f"worker {worker}", hint=hint)
         if found != here:
             problem = f"has version {found} of {_PACKAGE}, not {here}"
-            way_out = f"pip install '{_PACKAGE}=={here}' where the worker runs"
-            raise InputError(problem, path=f"worker {worker}", way_out=way_out)
+            hint = f"pip install '{_PACKAGE}=={here}' where the worker runs"
+            raise InputError(problem, path=f"worker {worker}", hint=hint)
     for worker, found in _answers(client, same).items():
         if found != expected:
             reason = f": {type(found).__name__}: {found}" if isinstance(found, Exception) else ""
-            way_out = "install the same packages with the same formats on all machines"
-            raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", way_out=way_out)
+            hint = "install the same packages with the same formats on all machines"
+            raise InputError(f"does not read files the same way{reason}", path=f"worker {worker}", hint=hint)
 
 
 def _answers(client: _DaskClient, function: Callable[..., object], *arguments: object) -> dict[str, object]:
@@ -261,7 +261,7 @@ def _answers(client: _DaskClient, function: Callable[..., object], *arguments: o
             break
         time.sleep(_AGAIN_S)
     if not living:
-        raise InputError("no worker answers", path="the Dask cluster", way_out="look at the logs of its workers")
+        raise InputError("no worker answers", path="the Dask cluster", hint="look at the logs of its workers")
     return living
 
 
@@ -294,5 +294,5 @@ def require_visible(cluster: DaskCluster, paths: Sequence[str]) -> None:
     for path in paths:
         for worker, found in cluster.on_each(os.path.exists, path).items():
             if found is not True:
-                way_out = "put it on a file system that all machines share, or on an object store"
-                raise InputError("is not there for a worker", path=path, place=f"worker {worker}", way_out=way_out)
+                hint = "put it on a file system that all machines share, or on an object store"
+                raise InputError("is not there for a worker", path=path, place=f"worker {worker}", hint=hint)

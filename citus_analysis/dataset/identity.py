@@ -330,7 +330,7 @@ def _parse_stated_facts(row: Mapping[str, str], path: Path, place: str) -> Facts
     try:
         return convert_facts(row, path.name)
     except UsageError as error:
-        raise InputError(error.problem, path=path, place=place, way_out=error.way_out) from error
+        raise InputError(error.problem, path=path, place=place, hint=error.hint) from error
 
 
 def _read_patterns(path: Path) -> list[Pattern]:
@@ -343,7 +343,7 @@ def _read_patterns(path: Path) -> list[Pattern]:
     try:
         loaded = parse_yaml(data)
     except FormatError as error:
-        raise InputError(error.problem, path=path, place=error.place, way_out="see docs/datasets.md") from error
+        raise InputError(error.problem, path=path, place=error.place, hint="see docs/datasets.md") from error
     return _validate_patterns(loaded, path)
 
 
@@ -364,8 +364,8 @@ def _validate_patterns(loaded: object, path: Path) -> list[Pattern]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "top level"
-        way_out = "write `files:` with a list of `pattern:` and `meta:`; see docs/datasets.md"
-        raise InputError(first["msg"].lower(), path=path, place=place, way_out=way_out) from error
+        hint = "write `files:` with a list of `pattern:` and `meta:`; see docs/datasets.md"
+        raise InputError(first["msg"].lower(), path=path, place=place, hint=hint) from error
     return [
         Pattern(
             _compile_pattern(entry.pattern, path, f"files[{index}].pattern"),
@@ -387,7 +387,7 @@ def _compile_pattern(pattern: str, path: Path, place: str) -> re.Pattern[str]:
             return "(?:.*/)?" if folders else ".*" if anything else "[^/]*"
         if fact not in FACTS and fact not in collect_known_options():
             known = ", ".join((*FACTS, *collect_known_options()))
-            raise InputError(f"{{{fact}}} is no fact", path=path, place=place, way_out=f"known: {known}")
+            raise InputError(f"{{{fact}}} is no fact", path=path, place=place, hint=f"known: {known}")
         if fact in names:
             return f"(?P={fact})"
         names.add(fact)

@@ -203,8 +203,8 @@ def _note(logs: int, prefix: str, undecided: str | None) -> str:
     if undecided is None:
         return f"{said}; {_COMPARE}"
     option = shlex.quote(f"log_line_prefix={prefix}")
-    way_out = f"{_COMPARE} and state it, with an escape for each %?: --meta {option}"
-    return f"{said}; ambiguous and therefore without a column: {undecided}; {way_out}"
+    hint = f"{_COMPARE} and state it, with an escape for each %?: --meta {option}"
+    return f"{said}; ambiguous and therefore without a column: {undecided}; {hint}"
 
 
 def write_coverage_notes(states: Iterable[SourceState]) -> list[str]:
@@ -654,12 +654,12 @@ def _require_apart(sources: list[Path], out: Path) -> None:
         # A folder that is not a dataset and holds the raw files is refused later, because of its contents.
         if (top == target or target in top.parents) and is_there(target / MANIFEST_NAME):
             problem = f"is the dataset {out} itself" if top == target else f"lies inside the dataset {out}"
-            raise UsageError(problem, path=source, way_out="name the raw files, and another folder with --out")
+            raise UsageError(problem, path=source, hint="name the raw files, and another folder with --out")
         if top in target.parents:
             problem = f"lies inside {display(source)}, which is to be read"
-            raise UsageError(problem, path=out, way_out="name a folder beside it with --out")
+            raise UsageError(problem, path=out, hint="name a folder beside it with --out")
         if is_there(source / MANIFEST_NAME):
-            raise InputError("is a dataset already", path=source, way_out="name the raw files that it was made of")
+            raise InputError("is a dataset already", path=source, hint="name the raw files that it was made of")
 
 
 @dataclass
@@ -734,17 +734,17 @@ def _make_unusable_error(
         path, problem = problems[0]
         return InputError(problem, path=path)
     if not plan:
-        return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
+        return InputError("holds no files", path=where, hint="name the files, or the folder that holds them")
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
     foreign = next(filter(None, (find_conversion_hint(item.path) for item in plan)), None)
     if foreign is None:
         reason = explain_unrecognised_file(plan[0])
         nearest = reason if len(plan) == 1 else f"{plan[0].relative} {reason}"
-        way_out = "see docs/what-can-be-read.md, or name the format with --format"
-        return InputError(f"{problem}: {nearest}", path=where, way_out=way_out)
-    kind, way_out = foreign
+        hint = "see docs/what-can-be-read.md, or name the format with --format"
+        return InputError(f"{problem}: {nearest}", path=where, hint=hint)
+    kind, hint = foreign
     message = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
-    return InputError(message, path=where, way_out=way_out)
+    return InputError(message, path=where, hint=hint)
 
 
 @dataclass
@@ -785,7 +785,7 @@ class _IngestPass:
         self._fetch("match_quality")
         summary = self._summary(plan)
         if strict and summary.exit_code:
-            raise InputError(summary.messages[0], way_out="leave out --strict to keep the rest")
+            raise InputError(summary.messages[0], hint="leave out --strict to keep the rest")
         named = {part.path for part in self.manifest.parts()}
         self.store.withdraw([part for part in self._withheld if part.path not in named])
         self.manifest.release()
@@ -799,8 +799,8 @@ class _IngestPass:
         try:
             build_part_folder("sources", item.identity.resource)
         except ValueError as error:
-            way_out = "name it otherwise: --meta resource=..., or `resource` in config.yml or runs.csv"
-            self.messages.append(f"{item.relative}: its resource {error} ({way_out})")
+            hint = "name it otherwise: --meta resource=..., or `resource` in config.yml or runs.csv"
+            self.messages.append(f"{item.relative}: its resource {error} ({hint})")
             return False
         return True
 

@@ -234,7 +234,7 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
             path, problem = found.problems[0]
             raise InputError(problem, path=path)
         if not found.files:
-            raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
+            raise InputError("holds no files", path=str(given[0]), hint="name the files, or the folder with them")
         with Pool(len(os.sched_getaffinity(0))) as pool:
             files = [identifier.identify(file) for file in found.files]
             look = partial(recognise, forced=None, remembered={}, hashed=False)

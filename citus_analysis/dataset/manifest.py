@@ -90,9 +90,9 @@ def make_write_error(error: OSError, path: Path, place: str | None = None) -> Da
     """
     # Arrow keeps the operating system's error number, but replaces the message.
     reason = os.strerror(error.errno) if error.errno else str(error)
-    way_out = "make room and ingest again; the rest is kept" if error.errno in _NO_ROOM else "check permissions"
+    hint = "make room and ingest again; the rest is kept" if error.errno in _NO_ROOM else "check permissions"
     where = error.filename if isinstance(error.filename, str | bytes) else path
-    return DatasetError(f"cannot be written: {reason}", path=os.fsdecode(where), place=place, way_out=way_out)
+    return DatasetError(f"cannot be written: {reason}", path=os.fsdecode(where), place=place, hint=hint)
 
 
 @contextmanager
@@ -411,11 +411,11 @@ class Manifest:
     def _version_of(self, header: object) -> int:
         version = next((version for version, known in _HEADERS.items() if header == known), None)
         if version is None:
-            raise DatasetError("was not written by this version", path=self.path, way_out="ingest into a new folder")
+            raise DatasetError("was not written by this version", path=self.path, hint="ingest into a new folder")
         return version
 
     def _damaged(self, number: int) -> DatasetError:
-        return DatasetError("is damaged", path=self.path, place=f"line {number}", way_out="ingest into a new folder")
+        return DatasetError("is damaged", path=self.path, place=f"line {number}", hint="ingest into a new folder")
 
     def _apply(self, entry: Mapping[str, object]) -> None:
         if "gone" in entry:
@@ -527,4 +527,4 @@ def lock_dataset(folder: Path) -> Iterator[None]:
 
 def make_other_writer_error(place: Path | str) -> DatasetError:
     """The error of a process beside another that writes to the same dataset."""
-    return DatasetError("another ingest is writing to this dataset", path=place, way_out="wait for it to end")
+    return DatasetError("another ingest is writing to this dataset", path=place, hint="wait for it to end")

@@ -97,8 +97,8 @@ class ObjectPlace:
         except ValueError:
             raise UsageError("is not a URL", path=url) from None
         if holds_secret:
-            way_out = "leave them out and set them in the environment or a profile"
-            raise UsageError("the URL holds credentials, which would be recorded", way_out=way_out)
+            hint = "leave them out and set them in the environment or a profile"
+            raise UsageError("the URL holds credentials, which would be recorded", hint=hint)
         require_extra("fsspec", "cluster", "a dataset at a URL")
         return cls(url.rstrip("/"))
 
@@ -118,7 +118,7 @@ class ObjectPlace:
             found = fsspec.filesystem(scheme, **options)
         except (ImportError, ValueError) as error:
             problem = f"the URL's scheme {scheme} cannot be used: {error}"
-            raise UsageError(problem, path=self.url, way_out="install the package of fsspec that it names") from error
+            raise UsageError(problem, path=self.url, hint="install the package of fsspec that it names") from error
         if "config_kwargs" in options:
             found.retries = _S3_TRIES
         return found
@@ -257,20 +257,20 @@ def _make_store_error(error: Exception, url: str) -> DatasetError:
     said = f"{type(error).__name__}: {str(error).partition(_LINE_END)[0].rstrip()}"
     text, words = redact(said), said.lower()
     if isinstance(error, FileNotFoundError):
-        return DatasetError("is not there", path=url, way_out="check the bucket and the path")
+        return DatasetError("is not there", path=url, hint="check the bucket and the path")
     if (isinstance(error, OSError) and error.errno in _FULL) or any(word in words for word in _FULL_WORDS):
-        return DatasetError("the store has no room", path=url, way_out="make room and ingest again; the rest is kept")
+        return DatasetError("the store has no room", path=url, hint="make room and ingest again; the rest is kept")
     if any(word in words for word in _SKEWED_WORDS):
         problem = "the clock of this machine and that of the store differ by more than the store allows"
-        return DatasetError(problem, path=url, way_out="set the clock (NTP)")
+        return DatasetError(problem, path=url, hint="set the clock (NTP)")
     if isinstance(error, PermissionError) or any(word in words for word in _DENIED_WORDS):
         # A text about credentials may be taken for one that holds some.
         reason = text if text == said else type(error).__name__
-        return DatasetError(f"the store refuses access ({reason})", path=url, way_out=_DENIED)
+        return DatasetError(f"the store refuses access ({reason})", path=url, hint=_DENIED)
     if isinstance(error, TimeoutError) or any(word in words for word in _SLOW_WORDS):
-        way_out = "look whether it is overloaded, and ingest again: what is committed is kept"
-        return SilentStoreError("the store does not answer in time", path=url, way_out=way_out)
-    return DatasetError(f"the store cannot be used: {text}", path=url, way_out="check that it runs and is reachable")
+        hint = "look whether it is overloaded, and ingest again: what is committed is kept"
+        return SilentStoreError("the store does not answer in time", path=url, hint=hint)
+    return DatasetError(f"the store cannot be used: {text}", path=url, hint="check that it runs and is reachable")
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -188,7 +188,7 @@ class ObjectManifest(Manifest):
                 # Another process shortened the manifest.
                 continue
             return cls(folder, place=place)._applied(names, read, listed)
-        raise DatasetError("its manifest changes faster than it can be read", path=place.url, way_out="try again")
+        raise DatasetError("its manifest changes faster than it can be read", path=place.url, hint="try again")
 
     def _applied(self, names: list[str], read: list[bytes], listed: dict[str, Stored]) -> ObjectManifest:
         numbers = [int(Path(name).stem) for name in names]
@@ -206,8 +206,8 @@ class ObjectManifest(Manifest):
                 self._read_line(1, first)
                 self._read_line(2, second)
             except (ValueError, FormatError, DatasetError) as error:
-                way_out = "ingest into a new place"
-                raise DatasetError("is damaged", path=f"{self.place.url}/{name}", way_out=way_out) from error
+                hint = "ingest into a new place"
+                raise DatasetError("is damaged", path=f"{self.place.url}/{name}", hint=hint) from error
             if number > 1 and not self._last and not facts["whole"]:
                 raise DatasetError("its first commits are missing", path=f"{self.place.url}/{_FOLDER}")
             after = {part.path for part in self.parts()}
@@ -308,7 +308,7 @@ class ObjectStore:
         foreign = next((name for name in sorted(listed) if not name.startswith("_") and "/resource=" not in name), None)
         if foreign is not None:
             problem = f"is not a dataset, yet holds {foreign}"
-            raise DatasetError(problem, path=self.place.url, way_out="name an empty or new place")
+            raise DatasetError(problem, path=self.place.url, hint="name an empty or new place")
 
     def load(self) -> Manifest:
         """The manifest, for reading."""

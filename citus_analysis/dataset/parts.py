@@ -336,8 +336,8 @@ def _describe_read_error(error: OSError) -> str:
 def make_defect_error(path: str, problem: str) -> DatasetError:
     """The error for a file with a defect, with the way out."""
     repair = "ingest the sources again: it repairs the file"
-    way_out = f"open the dataset again; where that does not help, {repair}" if problem == MISSING else repair
-    return DatasetError(problem, path=path, way_out=way_out)
+    hint = f"open the dataset again; where that does not help, {repair}" if problem == MISSING else repair
+    return DatasetError(problem, path=path, hint=hint)
 
 
 @lru_cache(maxsize=2**16)

@@ -162,7 +162,7 @@ def _expand_pattern(place: Path | str) -> list[Path | str]:
         return [place]
     matches = sorted(glob(str(place), recursive=True))  # noqa: PTH207 - `**` and absolute patterns alike
     if not matches:
-        raise InputError("no file matches the pattern", path=place, way_out="check the folder it is relative to")
+        raise InputError("no file matches the pattern", path=place, hint="check the folder it is relative to")
     return list(map(Path, matches))
 
 

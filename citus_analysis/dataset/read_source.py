@@ -219,8 +219,8 @@ def _describe_parse_error(error: Exception, format_: Parser) -> str:
     """The reason for which a format ended before the end of a source."""
     if isinstance(error, CitusAnalysisError):
         where = "" if error.place is None else f"{error.place}: "
-        way_out = "" if error.way_out is None else f" ({error.way_out})"
-        return f"{where}{error.problem}{way_out}"
+        hint = "" if error.hint is None else f" ({error.hint})"
+        return f"{where}{error.problem}{hint}"
     if isinstance(error, OSError):
         return describe_read_error(error)
     return redact(f"format {format_.name} failed: {type(error).__name__}: {error}")

@@ -115,13 +115,13 @@ def _read_config(path: Path) -> _Resource:
 
 def _parse_config_facts(block: object, path: Path) -> Facts:
     """The block `facts` of a config.yml; the facts apply to every file of the resource."""
-    way_out = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
+    hint = "write `facts:` as a mapping of facts to values; see docs/datasets.md"
     if not isinstance(block, dict) or any(isinstance(value, dict | list) for value in block.values()):
-        raise InputError("is not a mapping of facts to values", path=path, place="field 'facts'", way_out=way_out)
+        raise InputError("is not a mapping of facts to values", path=path, place="field 'facts'", hint=hint)
     try:
         return convert_facts({str(name): str(v) for name, v in block.items() if v is not None}, "config.yml, facts")
     except UsageError as error:
-        raise InputError(error.problem, path=path, place="field 'facts'", way_out=error.way_out or way_out) from error
+        raise InputError(error.problem, path=path, place="field 'facts'", hint=error.hint or hint) from error
 
 
 def _get_system_fact(config: Mapping[str, object]) -> Facts:

@@ -73,7 +73,7 @@ def require_reading(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 changed by `ingest` alone)
     """
     if "\0" in query or not _is_unicode(query):
-        raise UsageError("contains bytes that are not text", place="SQL", way_out="write it in UTF-8, without NUL")
+        raise UsageError("contains bytes that are not text", place="SQL", hint="write it in UTF-8, without NUL")
     inner = _unwrap_explain(connection, query)
     match [statement.type.name for statement in connection.extract_statements(inner)]:
         case [kind] if kind == _SELECT:
@@ -84,11 +84,11 @@ changed by `ingest` alone)
             raise _make_single_select_error()
     refused = next((name for name in functions if name.lower() not in _TABLE_FUNCTIONS), None)
     if refused is not None:
-        raise UsageError(f"Permission Error: {refused}() is not a table of the dataset", place="SQL", way_out=_WAY_OUT)
+        raise UsageError(f"Permission Error: {refused}() is not a table of the dataset", place="SQL", hint=_WAY_OUT)
 
 
 def _make_single_select_error() -> UsageError:
-    return UsageError("must be one SELECT", place="SQL", way_out=_WAY_OUT)
+    return UsageError("must be one SELECT", place="SQL", hint=_WAY_OUT)
 
 
 def _is_unicode(text: str) -> bool:
@@ -216,11 +216,11 @@ def run_query(
 def _convert_to_frame(table: pa.Table) -> pl.DataFrame:
     for position, name in enumerate(table.column_names):
         if name in table.column_names[:position]:
-            raise UsageError(f"two columns are named {name!r}", place="SQL", way_out="name one of them with AS")
+            raise UsageError(f"two columns are named {name!r}", place="SQL", hint="name one of them with AS")
     for field in table.schema:
         if _is_foreign(field.type):
-            way_out = f"cast it: {field.name}::VARCHAR, or epoch({field.name}) for the seconds of an interval"
-            raise UsageError(f"column {field.name!r} is of type {field.type}", place="SQL", way_out=way_out)
+            hint = f"cast it: {field.name}::VARCHAR, or epoch({field.name}) for the seconds of an interval"
+            raise UsageError(f"column {field.name!r} is of type {field.type}", place="SQL", hint=hint)
     # DuckDB returns times in the time zone of the machine.
     return pl.DataFrame(pl.from_arrow(table)).with_columns(_ANY_ZONE.dt.convert_time_zone("UTC"))
 
@@ -243,12 +243,10 @@ def _translate_duckdb_error(
     problem = str(error).strip().splitlines()[0]
     where = str(place if isinstance(place, str) else place.resolve())
     if where in problem or isinstance(error, duckdb.IOException):
-        way_out = "ingest again: sources of missing or damaged files are read again"
-        return DatasetError(problem, path=place, way_out=way_out)
+        hint = "ingest again: sources of missing or damaged files are read again"
+        return DatasetError(problem, path=place, hint=hint)
     candidates = _CANDIDATES.search(str(error))
-    return UsageError(
-        problem, place="SQL", way_out=_choose_hint(problem, candidates.group() if candidates else "", parts)
-    )
+    return UsageError(problem, place="SQL", hint=_choose_hint(problem, candidates.group() if candidates else "", parts))
 
 
 def find_own_frames(query: str, *scopes: Mapping[str, object]) -> dict[str, pl.DataFrame]:

@@ -109,7 +109,7 @@ def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacu
     """
     path = Path(folder)
     if not Manifest.load(path).exists:
-        raise DatasetError("is not a dataset", path=path, way_out="name a folder that was given to ingest as --out")
+        raise DatasetError("is not a dataset", path=path, hint="name a folder that was given to ingest as --out")
     try:
         with lock_dataset(path):
             return tidy(path, Manifest.load(path).parts(), older_than_s)
@@ -212,7 +212,7 @@ class FolderStore:
             begun = (folder / STAGING).is_dir()
             if foreign is not None and not manifest.exists and not begun:
                 problem = f"is not a dataset, yet holds {foreign.name}"
-                raise DatasetError(problem, path=folder, way_out="name an empty or new folder")
+                raise DatasetError(problem, path=folder, hint="name an empty or new folder")
             with lock_dataset(folder):
                 # Another ingest may have ended between the first look and the lock.
                 manifest = manifest.reloaded()

@@ -31,6 +31,6 @@ def vacuum(place: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacuu
     with hold_lease(store.place):
         manifest = store.load()
         if not manifest.exists:
-            way_out = "name a place that was given to ingest as --out"
-            raise DatasetError("is not a dataset", path=store.place.url, way_out=way_out)
+            hint = "name a place that was given to ingest as --out"
+            raise DatasetError("is not a dataset", path=store.place.url, hint=hint)
         return store.vacuum(manifest, older_than_s)

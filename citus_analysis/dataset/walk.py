@@ -189,8 +189,8 @@ def walk(sources: Iterable[Path]) -> FileWalk:
             if is_folder:
                 next(top.iterdir(), None)
         except OSError as error:
-            way_out = "check the path and its permissions"
-            raise InputError(describe_read_error(error), path=display(source), way_out=way_out) from error
+            hint = "check the path and its permissions"
+            raise InputError(describe_read_error(error), path=display(source), hint=hint) from error
         root = top if is_folder else top.parent
         for path in _iterate_files(top, seen, problems) if is_folder else (top,):
             _add(path, root, not is_folder, files, problems)
@@ -281,7 +281,7 @@ def _build_outline(url: str, folder: Path, origins: dict[Path, str]) -> Path:
         above, _, name = place.url.rpartition("/")
         listed = {key: stored for key, stored in ObjectPlace.of(above).listed(name).items() if key == name}
         if not listed:
-            raise InputError("there is nothing at this URL", path=place.url, way_out="check the bucket and the path")
+            raise InputError("there is nothing at this URL", path=place.url, hint="check the bucket and the path")
         place, top = ObjectPlace.of(above), top.parent
     for name, head in _fetch_object_heads(place, listed).items():
         file = top / name
@@ -335,7 +335,7 @@ def open_local_copy(found: FoundFile, begin: int = 0, end: int | None = None) ->
         return
     with download_url(found.origin) if end is None else _copy_of_stretch(found.origin, begin, end, found.bytes) as path:
         if path.stat().st_size != found.bytes:
-            raise InputError("changed while it was read", path=found.relative, way_out="ingest again")
+            raise InputError("changed while it was read", path=found.relative, hint="ingest again")
         yield path
 
 
@@ -438,7 +438,7 @@ def _list_archive_members(found: FoundFile, kind: str, place: Path, depth: int) 
         with open_local_copy(found) as path:
             problems = unpack(Content(path), kind, folder)
     except InputError as error:
-        return FileWalk([], [(found.relative, f"{error.problem} ({error.way_out})")])
+        return FileWalk([], [(found.relative, f"{error.problem} ({error.hint})")])
     archive = Archive(found.location, found.relative, kind, folder)
     walked = walk([folder])
     named = [(_format_member_path(found, member), problem) for member, problem in problems]

@@ -368,7 +368,7 @@ class Exploration:
         """
         runs = self.statements.filter(pl.col("trace_id") == trace_id)["run"]
         if runs.is_empty():
-            raise UsageError(f"no statement has the trace_id {trace_id}", way_out="take one of table statements")
+            raise UsageError(f"no statement has the trace_id {trace_id}", hint="take one of table statements")
         return Selection(run=str(runs[0]))
 
     def heat(self, selection: Selection) -> HeatMap:

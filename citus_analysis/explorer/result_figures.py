@@ -50,7 +50,7 @@ def figure_of(result: object) -> go.Figure:
         >>> len(ca.compare(runs, by="workers").plot().data) > 0
         True
     """
-    raise UsageError(f"a result of kind {type(result).__name__} has no figure", way_out="its rows: .table()")
+    raise UsageError(f"a result of kind {type(result).__name__} has no figure", hint="its rows: .table()")
 
 
 figure_of.register(

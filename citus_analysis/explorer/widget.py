@@ -132,7 +132,5 @@ def explore(dataset: object) -> ExplorerWidget:
     require_extra("anywidget", "notebook", "explore")
     found = resolve_source(dataset)
     if not isinstance(found, Dataset):
-        raise UsageError(
-            "a table has no logs to explore", way_out="pass a dataset, or the path of files with server logs"
-        )
+        raise UsageError("a table has no logs to explore", hint="pass a dataset, or the path of files with server logs")
     return ExplorerWidget(Exploration(found))

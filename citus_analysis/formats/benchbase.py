@@ -139,7 +139,7 @@ class Benchbase(Format):
         elif _SUMMARY.search(content.head):
             yield _parse_summary(content)
         else:
-            raise FormatError("is not a result of BenchBase", path=content.path, way_out="choose another --format")
+            raise FormatError("is not a result of BenchBase", path=content.path, hint="choose another --format")
 
 
 @dataclass

@@ -157,7 +157,7 @@ def read_bexhoma(data: bytes) -> tuple[list[BexhomaRun], list[Reject]]:
     if not runs:
         raise FormatError(
             "has no summary of bexhoma with a table of runs",
-            way_out="of loads alone, and of TPC-H before version 0.9, there is none",
+            hint="of loads alone, and of TPC-H before version 0.9, there is none",
         )
     return runs, [reject for summary in summaries for reject in summary.rejects]
 

@@ -156,9 +156,9 @@ class Heading:
             if unknown := heading.summary.keys() - SUMMARY_NAMES.keys():
                 problems.append(f"the summary names {min(unknown)!r}")
         except (ValueError, TypeError, AttributeError, RecursionError, FormatError) as error:
-            raise FormatError(f"its heading cannot be read: {error}", way_out=_UNTOUCHED) from error
+            raise FormatError(f"its heading cannot be read: {error}", hint=_UNTOUCHED) from error
         if found := next((problem for problem in problems if problem), None):
-            raise FormatError(f"its heading cannot be used: {found}", way_out=_UNTOUCHED)
+            raise FormatError(f"its heading cannot be used: {found}", hint=_UNTOUCHED)
         return heading
 
     def _check(self) -> None:
@@ -203,7 +203,7 @@ class CommandOutput(Format):
                 reader = _CommandOutputReader(Heading.read(first))
             yield reader.block(block)
         if reader is None:
-            raise FormatError("has no heading", path=content.path, way_out=_UNTOUCHED)
+            raise FormatError("has no heading", path=content.path, hint=_UNTOUCHED)
         yield reader.finish()
 
 

@@ -644,9 +644,7 @@ def _find_job(database: sqlite3.Connection, stated: str | None, path: Path) -> s
     if stated is not None:
         if stated in jobs:
             return stated
-        raise FormatError(
-            f"contains no job {stated[:_LONGEST_ID]}", path=path, way_out=f"it contains {_list_jobs(jobs)}"
-        )
+        raise FormatError(f"contains no job {stated[:_LONGEST_ID]}", path=path, hint=f"it contains {_list_jobs(jobs)}")
     for pattern in (_RESULT, _TEST):
         query = "SELECT DISTINCT jobid FROM JOBOUTPUT WHERE output LIKE ?"
         found = {str(job) for (job,) in database.execute(query, (pattern,))}
@@ -657,11 +655,9 @@ def _find_job(database: sqlite3.Connection, stated: str | None, path: Path) -> s
             raise FormatError(
                 f"contains {len(tests)} jobs that ran a test: {_list_jobs(tests)}",
                 path=path,
-                way_out=f"ingest a copy for each job and name its job: --meta {HAMMERDB_JOB.name}={tests[-1]}",
+                hint=f"ingest a copy for each job and name its job: --meta {HAMMERDB_JOB.name}={tests[-1]}",
             )
-    raise FormatError(
-        "contains no job that ran a timed test", path=path, way_out="ingest the console's output or the log"
-    )
+    raise FormatError("contains no job that ran a timed test", path=path, hint="ingest the console's output or the log")
 
 
 _LONGEST_ID: Final = 40

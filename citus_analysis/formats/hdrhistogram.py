@@ -182,7 +182,7 @@ class Hdrhistogram(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """A piece per block with its intervals; the merged histogram comes last."""
         if not self.detect(hints.name, content.head):
-            raise FormatError("is not an HdrHistogram log", path=content.path, way_out="choose another --format")
+            raise FormatError("is not an HdrHistogram log", path=content.path, hint="choose another --format")
         unit = HDR_UNIT.value(hints.options) or ("ns" if b"jHiccup" in content.head else "us")
         section = hints.name.partition(".")[0] or "all"
         stated = HDR_CORRECTION.value(hints.options)

@@ -104,7 +104,7 @@ class PgbenchLog(Format):
         """One frame per block."""
         pattern, share = _detect_log_kind(content.head)
         if share <= _MOST:
-            raise FormatError("its first lines are not of a pgbench log", path=content.path, way_out="pass --format")
+            raise FormatError("its first lines are not of a pgbench log", path=content.path, hint="pass --format")
         yield from parse_each_block(content, _PgbenchBlockParser(pattern).block, _LONG)
 
 

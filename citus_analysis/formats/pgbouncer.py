@@ -89,7 +89,7 @@ class PgBouncer(Format):
             samples += len(piece.frame("pooler_samples")["sample"].unique())
             yield piece
         if not seen and content.head.strip():
-            raise FormatError("contains no line of PgBouncer", path=content.path, way_out="choose another --format")
+            raise FormatError("contains no line of PgBouncer", path=content.path, hint="choose another --format")
 
 
 def _parse_pgbouncer_block(block: Block, local: LocalTime, samples: int) -> Parsed:

@@ -99,7 +99,7 @@ class PgBouncerShow(Format):
         for line in data.split(b"\n"):
             reading.take(line, min(len(line) + 1, len(data) - reading.offset))
         if not reading.tables:
-            raise FormatError("has no table of PgBouncer", path=content.path, way_out="choose another --format")
+            raise FormatError("has no table of PgBouncer", path=content.path, hint="choose another --format")
         yield Parsed(
             {"pooler_samples": reading.frame(timezone_of(hints.options))},
             reading.parsed,

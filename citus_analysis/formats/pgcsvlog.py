@@ -112,7 +112,7 @@ class PgCsvLog(ServerLog):
         rows = _make_row_heads(self.rows, content.head)
         if content.head.strip() and not _has_rows(content.head, rows):
             raise FormatError(
-                "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
+                "no line begins like a csvlog row", path=content.path, place="line 1", hint="pass --format pglog"
             )
         local = LocalTime.of(content.path, hints.options)
 

@@ -114,7 +114,7 @@ class PgJsonLog(ServerLog):
         sample = _parse_first_records(content.head)
         if content.head.strip() and not sample:
             raise FormatError(
-                "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
+                "no line is a jsonlog object", path=content.path, place="line 1", hint="pass --format pglog"
             )
         nested = any(wrapped for wrapped, _ in sample)
         language = _detect_json_language(content.head)

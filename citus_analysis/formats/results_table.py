@@ -201,13 +201,13 @@ def infer_decimal_mark(cells: Iterable[str], separator: str) -> str:
     proven = [mark for mark, is_proven in examples if is_proven]
     if len(proven) > 1:
         both = f"both {examples['.', True]!r} and {examples[',', True]!r} are numbers"
-        raise FormatError(both, way_out=_WAY_OUT)
+        raise FormatError(both, hint=_WAY_OUT)
     if proven:
         return proven[0]
     # In values that are separated by commas, a point is the decimal mark: 12.345 ms has three digits after it.
     if examples and (separator == ";" or (separator != "," and (",", False) in examples)):
         example = next(iter(examples.values()))
-        raise FormatError(f"{example!r} may have a decimal mark or one of thousands", way_out=_WAY_OUT)
+        raise FormatError(f"{example!r} may have a decimal mark or one of thousands", hint=_WAY_OUT)
     return "."
 
 
@@ -413,21 +413,21 @@ def assign_column_roles(sheet: TextSheet) -> Roles:
             understood; it states means of several runs, or is a series in time.
     """
     if len(sheet.lines) > _MOST_LINES:
-        raise FormatError(f"has {len(sheet.lines)} lines: that many runs are not in one table", way_out=NO_RUNS)
+        raise FormatError(f"has {len(sheet.lines)} lines: that many runs are not in one table", hint=NO_RUNS)
     columns = [_drop_uncertain_fact(column, sheet) for column in parse_header_columns(sheet.header)]
     measures = [column for column in columns if is_measure(column)]
     if not measures:
-        raise FormatError("no column is a throughput or latency", place="line 1", way_out="name one tps or latency_ms")
+        raise FormatError("no column is a throughput or latency", place="line 1", hint="name one tps or latency_ms")
     throughputs = [column for column in columns if is_throughput(column)]
     if len(throughputs) > 1:
         both = " and ".join(repr(column.header) for column in throughputs[:2])
-        raise FormatError(f"{both} are both throughputs", place="line 1", way_out="keep that of the operations")
+        raise FormatError(f"{both} are both throughputs", place="line 1", hint="keep that of the operations")
     for column in columns:
         if column.metric.stem in AGGREGATES and column.metric.dimension != "time":
-            raise FormatError(f"{column.header!r} is of several runs: these are means", place="line 1", way_out=NO_RUNS)
+            raise FormatError(f"{column.header!r} is of several runs: these are means", place="line 1", hint=NO_RUNS)
     roles = _select_readable_lines(sheet, columns, measures)
     if not roles.lines:
-        raise FormatError("no line states a run", way_out=NO_RUNS)
+        raise FormatError("no line states a run", hint=NO_RUNS)
     roles.throughput = next(iter(throughputs), None)
     roles.latencies = [column for column in measures if is_latency(column)]
     _take_facts(roles, columns)
@@ -455,7 +455,7 @@ def _select_readable_lines(sheet: TextSheet, columns: Sequence[Named], measures:
     numbers = {column.at: parse_column_numbers(sheet, column.at, mark) for column in columns}
     for column in measures:
         if any(len(cell) > 1 for cell in numbers[column.at]):
-            raise FormatError(f"{column.header!r} has numbers with ±: these are means", way_out=NO_RUNS)
+            raise FormatError(f"{column.header!r} has numbers with ±: these are means", hint=NO_RUNS)
     faults = [
         _find_line_fault(
             ((one, _blank_missing_cell(line.cells[one.at]), numbers[one.at][row]) for one in columns), measures
@@ -515,7 +515,7 @@ def _distinguish_connections(roles: Roles, first: Named, second: Named) -> tuple
     pairs = zip(roles.numbers[more.at], roles.numbers[fewer.at], strict=True)
     if more.metric.stem == "threads" or any(n is None or j is None or j > n for n, j in pairs):
         text = f"{first.header!r} and {second.header!r}: which is the number of connections is not certain"
-        raise FormatError(text, place="line 1", way_out="keep one of them, over all load generators")
+        raise FormatError(text, place="line 1", hint="keep one of them, over all load generators")
     return more, fewer
 
 
@@ -543,7 +543,7 @@ def _take_others(roles: Roles, columns: Sequence[Named]) -> None:
         else:
             unknown.append(column)
     if _is_series(roles):
-        raise FormatError("is a series in time, not one line for each run", way_out=NO_RUNS)
+        raise FormatError("is a series in time, not one line for each run", hint=NO_RUNS)
     for column in unknown:
         (roles.set_up if _is_of_set_up(roles, column) else roles.values).append(column)
 
@@ -600,7 +600,7 @@ def _is_of_set_up(roles: Roles, column: Named) -> bool:
         # No runs are pooled that differ in it, and most columns with a unit are measured.
         return False
     text = f"{column.header!r} may be part of the set-up or a measured value"
-    raise FormatError(text, place="line 1", way_out="number the repetitions (rep), or leave it out")
+    raise FormatError(text, place="line 1", hint="number the repetitions (rep), or leave it out")
 
 
 def _has_distinct_values(values: Sequence[float | None]) -> bool:
@@ -643,9 +643,9 @@ def _check_repetitions(roles: Roles) -> None:
         first = seen.setdefault((key, number), line.number)
         if first != line.number:
             text = f"lines {first} and {line.number} are of one set-up and both have {column.header} {number}"
-            raise FormatError(text, way_out="add the column in which they differ")
+            raise FormatError(text, hint="add the column in which they differ")
     if len(set(keys)) == len(keys) and len(set(numbers)) == 1 and numbers[0] > 1:
-        raise FormatError(f"{column.header} {numbers[0]} in each line: these are means", way_out=NO_RUNS)
+        raise FormatError(f"{column.header} {numbers[0]} in each line: these are means", hint=NO_RUNS)
 
 
 def number_repetitions(roles: Roles) -> list[int]:
@@ -812,7 +812,7 @@ def _infer_latency_unit(roles: Roles, column: Named) -> str:
         if len(units) == 1 and (column is mean or _fits(roles, column, mean)):
             return units[0]
     raise FormatError(
-        f"the unit of {column.header!r} is not certain", place="line 1", way_out=f"name it {column.header} (ms)"
+        f"the unit of {column.header!r} is not certain", place="line 1", hint=f"name it {column.header} (ms)"
     )
 
 
@@ -902,7 +902,7 @@ def _has_runs(sheet: TextSheet) -> bool:
     try:
         roles = assign_column_roles(sheet)
     except FormatError as error:
-        return error.way_out != NO_RUNS
+        return error.hint != NO_RUNS
     return all(reject.reason.endswith(IS_SUMMARY) for reject in roles.rejects)
 
 

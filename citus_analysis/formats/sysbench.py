@@ -227,7 +227,7 @@ class Sysbench(Format):
         """
         if _OF_MACHINE.search(content.head):
             message = "sysbench's test of a machine's memory or files, which runs no statements, is not read"
-            raise FormatError(message, path=content.path, way_out="leave the file out")
+            raise FormatError(message, path=content.path, hint="leave the file out")
         return _SysbenchReport().pieces(content)
 
 

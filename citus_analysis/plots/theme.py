@@ -234,7 +234,7 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
     missing = [column for column in dict.fromkeys(columns) if column not in table.columns]
     if missing:
         there = f"it has: {', '.join(table.columns)}" if table.columns else "it has no columns"
-        raise UsageError(f"the table `{name}` lacks {', '.join(missing)}", way_out=there)
+        raise UsageError(f"the table `{name}` lacks {', '.join(missing)}", hint=there)
     return table
 
 

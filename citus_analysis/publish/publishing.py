@@ -210,11 +210,11 @@ def require_no_password(url: str) -> None:
         parts = urlsplit(url)
         password = parts.password
     except ValueError:
-        raise UsageError("is not a URL", place="--to", way_out="postgresql://USER@HOST:PORT/DATABASE") from None
+        raise UsageError("is not a URL", place="--to", hint="postgresql://USER@HOST:PORT/DATABASE") from None
     if parts.scheme not in _SCHEMES:
-        raise UsageError("is not a URL of PostgreSQL", place="--to", way_out="postgresql://USER@HOST:PORT/DATABASE")
+        raise UsageError("is not a URL of PostgreSQL", place="--to", hint="postgresql://USER@HOST:PORT/DATABASE")
     if password is not None or any(names_secret(name) for name, _ in parse_qsl(parts.query)):
-        raise UsageError("the URL holds a password, which others can see", place="--to", way_out=_WAY_OUT)
+        raise UsageError("the URL holds a password, which others can see", place="--to", hint=_WAY_OUT)
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def connect_to_database(url: str) -> Iterator[Cursor]:
             connection.commit()
     except adbc_driver_manager.Error as error:
         raise InputError(
-            _extract_server_message(error), path=place, way_out="nothing was changed; publish again"
+            _extract_server_message(error), path=place, hint="nothing was changed; publish again"
         ) from error
 
 
@@ -506,7 +506,7 @@ def _require_same_dataset(
     here = {(table, unit.key) for table, of_table in units.items() for unit in of_table}
     if stored and not stored & here:
         problem = f"holds another dataset: none of its {len(stored)} published parts is in this one"
-        raise UsageError(problem, path=schema, way_out="name another --schema, or drop this one first")
+        raise UsageError(problem, path=schema, hint="name another --schema, or drop this one first")
 
 
 def _require_types(schema: str, table: Table, found: Mapping[str, str]) -> None:
@@ -516,7 +516,7 @@ def _require_types(schema: str, table: Table, found: Mapping[str, str]) -> None:
             problem = f"is of type {stored}, not {get_server_type(column)}"
             place = f"column {column.name}"
             path = f"{schema}.{get_base_table_name(table.name)}"
-            raise DatasetError(problem, path=path, place=place, way_out="drop the table, or name another --schema")
+            raise DatasetError(problem, path=path, place=place, hint="drop the table, or name another --schema")
 
 
 def _format_staging_value(column: Column) -> str:

@@ -156,12 +156,12 @@ def parse_form(text: str) -> Form:
     parts = [part.strip() for part in _PART.findall(text)]
     commas = re.sub(r'"[^"]*"', "", text).count(",")
     if text.count('"') % 2 or not parts or len(parts) != commas + 1:
-        raise FormatError(f"{text!r} has an empty part or an open quotation", way_out=_WAY_OUT)
+        raise FormatError(f"{text!r} has an empty part or an open quotation", hint=_WAY_OUT)
     head = _HEAD.fullmatch(parts[0])
     if head is None:
-        raise FormatError(f"{parts[0]!r} does not begin with {' or '.join(QUANTITIES)} and a metric", way_out=_WAY_OUT)
+        raise FormatError(f"{parts[0]!r} does not begin with {' or '.join(QUANTITIES)} and a metric", hint=_WAY_OUT)
     if len(parts) < 2:
-        raise FormatError(f"{text!r} states no bound", way_out=_WAY_OUT)
+        raise FormatError(f"{text!r} states no bound", hint=_WAY_OUT)
     axes, conditions = _parse_selection(parts[1:-1])
     quantity, bound = head[1], _bound(parts[-1])
     _check(quantity, axes, bound)
@@ -174,9 +174,9 @@ def _parse_selection(parts: list[str]) -> tuple[tuple[tuple[str, str, str], ...]
         axis, condition = _AXIS.fullmatch(part), _CONDITION.fullmatch(part)
         found = axis or condition
         if found is None:
-            raise FormatError(f"{part!r} is neither COLUMN VALUE nor COLUMN A over B", way_out=_WAY_OUT)
+            raise FormatError(f"{part!r} is neither COLUMN VALUE nor COLUMN A over B", hint=_WAY_OUT)
         if found[1] in seen:
-            raise FormatError(f"{found[1]} occurs twice", way_out="name each column once")
+            raise FormatError(f"{found[1]} occurs twice", hint="name each column once")
         seen.add(found[1])
         if axis:
             axes.append((axis[1], axis[2].strip('"'), axis[3].strip('"')))
@@ -190,24 +190,24 @@ def _bound(part: str) -> Bound:
         pattern = words.replace(" %", " ?%").format(f"({_NUMBER})", f"({_NUMBER})")
         if found := re.fullmatch(pattern, " ".join(part.split())):
             return Bound(kind, tuple(map(float, found.groups())))
-    raise FormatError(f"{part!r} is no bound", way_out=f"end with one of: {', '.join(_BOUNDS)}, with its numbers")
+    raise FormatError(f"{part!r} is no bound", hint=f"end with one of: {', '.join(_BOUNDS)}, with its numbers")
 
 
 def _check(quantity: str, axes: tuple[tuple[str, str, str], ...], bound: Bound) -> None:
     if bool(axes) == (quantity == "mean"):
         wanted = "no COLUMN A over B" if axes else "COLUMN A over B"
-        raise FormatError(f"a {quantity} needs {wanted}", way_out=_WAY_OUT)
+        raise FormatError(f"a {quantity} needs {wanted}", hint=_WAY_OUT)
     if same := next((name for name, a, b in axes if a == b), None):
-        raise FormatError(f"both sides have the same {same}", way_out="name two values")
+        raise FormatError(f"both sides have the same {same}", hint="name two values")
     low, high = bound.ends(quantity)
     if not all(map(math.isfinite, bound.numbers)) or low >= high:
-        raise FormatError(f"'{bound}' allows no value", way_out="write the smaller number first")
+        raise FormatError(f"'{bound}' allows no value", hint="write the smaller number first")
     if bound.kind == "about" and (bound.numbers[0] <= 0 or bound.numbers[1] <= 0):
-        raise FormatError(f"'{bound}' is no range of positive values", way_out="write: about 1 within 5 %")
+        raise FormatError(f"'{bound}' is no range of positive values", hint="write: about 1 within 5 %")
     if quantity == "ratio" and high <= 0:
-        raise FormatError(f"a ratio is never '{bound}'", way_out="compare a difference instead")
+        raise FormatError(f"a ratio is never '{bound}'", hint="compare a difference instead")
     if quantity == "mean" and bound.kind in ("higher", "lower"):
-        raise FormatError(f"a mean is not '{bound}' than anything", way_out="write: at least X, at most X")
+        raise FormatError(f"a mean is not '{bound}' than anything", hint="write: at least X, at most X")
 
 
 def _quote_value(value: str) -> str:
@@ -240,7 +240,7 @@ class StatedClaim(BaseModel):
             try:
                 parse_form(text)
             except FormatError as error:
-                raise ValueError(f"{error.problem} ({error.way_out})") from error
+                raise ValueError(f"{error.problem} ({error.hint})") from error
         return text
 
     @model_validator(mode="after")
@@ -270,9 +270,7 @@ class Claim:
 
     def refused(self, error: CitusAnalysisError) -> InputError:
         """An error about this claim, with its place."""
-        return InputError(
-            error.problem, path=self.path, place=f"line {self.line}", way_out=error.way_out or _FILE_WAY_OUT
-        )
+        return InputError(error.problem, path=self.path, place=f"line {self.line}", hint=error.hint or _FILE_WAY_OUT)
 
 
 def read_claims(path: str | PathLike[str] | None = None) -> tuple[Claim, ...]:
@@ -290,13 +288,13 @@ def read_claims(path: str | PathLike[str] | None = None) -> tuple[Claim, ...]:
         with file.open("rb") as opened:
             data = opened.read(YAML_LIMIT_BYTES + 1)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=file, way_out="check the path") from error
+        raise InputError(f"cannot be read: {error.strerror}", path=file, hint="check the path") from error
     try:
         document = parse_yaml(data)
     except FormatError as error:
-        raise InputError(error.problem, path=file, place=error.place, way_out="check the indentation") from error
+        raise InputError(error.problem, path=file, place=error.place, hint="check the indentation") from error
     if not isinstance(document, list) or not document:
-        raise InputError("is not a list of claims", path=file, way_out=_FILE_WAY_OUT)
+        raise InputError("is not a list of claims", path=file, hint=_FILE_WAY_OUT)
     root = yaml.compose(data, yaml.SafeLoader)
     assert isinstance(root, yaml.SequenceNode)  # noqa: S101 - the document is a list
     lines = [node.start_mark.line + 1 for node in root.value]
@@ -321,7 +319,7 @@ def _make_invalid_file_error(error: ValidationError, file: Path, lines: list[int
     named = f", field '{'.'.join(map(str, fields))}'" if fields else ""
     problem = first["msg"].removeprefix("Value error, ")
     line = lines[number] if isinstance(number, int) else 1
-    return InputError(f"{problem}{others}", path=file, place=f"line {line}{named}", way_out=_FILE_WAY_OUT)
+    return InputError(f"{problem}{others}", path=file, place=f"line {line}{named}", hint=_FILE_WAY_OUT)
 
 
 # Estimates of ratios, differences and means, with one interval and one plan for all three.

@@ -105,7 +105,7 @@ def read_results(path: Path) -> list[PublishedResult]:
     try:
         found = reader(content)
     except FormatError as error:
-        raise PublishedDataError(error.problem, path=path, place=error.place, way_out=_WAY_OUT) from error
+        raise PublishedDataError(error.problem, path=path, place=error.place, hint=_WAY_OUT) from error
     return [replace(one, table=redact(one.table), system=redact(one.system), name=redact(one.name)) for one in found]
 
 

@@ -335,7 +335,7 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     keys, measured, numbering = _classify_run_columns(table)
     if not measured:
         raise PublishedDataError(
-            "no column has measured values", path=name, way_out="name one throughput_ops_s, latency_ms or tps"
+            "no column has measured values", path=name, hint="name one throughput_ops_s, latency_ms or tps"
         )
     lines = []
     seen: dict[tuple[float, ...], int] = defaultdict(int)

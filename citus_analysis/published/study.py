@@ -94,7 +94,7 @@ def study_published(source: str, table: str, size: str = "workers", level: float
     if summaries.is_empty():
         raise InsufficientDataError(
             f"table {table} of {source} states no mean with standard deviation and known n by {size}",
-            way_out="choose table 5.7 of thesis",
+            hint="choose table 5.7 of thesis",
         )
     values = [
         (row[size], x)

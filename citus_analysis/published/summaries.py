@@ -88,7 +88,7 @@ def make_runs_with_moments(mean: float, sd: float, n: int) -> NDArray[np.float64
         (62479.0, 2374.32)
     """
     if n < 2:
-        raise InsufficientDataError("one run has no spread", way_out="take rows with n of 2 or more")
+        raise InsufficientDataError("one run has no spread", hint="take rows with n of 2 or more")
     scores = special.ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
     values: NDArray[np.float64] = mean + sd * (scores - scores.mean()) / scores.std(ddof=1)
     return values

@@ -45,11 +45,9 @@ class PublishedSheet:
     lines: Sequence[Line]
     path: Path | None = None
 
-    def fault(
-        self, problem: str, line: int, column: str | None = None, way_out: str | None = None
-    ) -> PublishedDataError:
+    def fault(self, problem: str, line: int, column: str | None = None, hint: str | None = None) -> PublishedDataError:
         """An error that names the place."""
-        return _make_sheet_error(problem, self.path, line, column, way_out)
+        return _make_sheet_error(problem, self.path, line, column, hint)
 
 
 def convert_frame_to_sheet(frame: pl.DataFrame, name: str) -> PublishedSheet:
@@ -111,17 +109,17 @@ def _read_sheet_text(path: Path) -> str:
     except OSError as error:
         raise PublishedDataError(f"cannot be read: {error.strerror or error}", path=path) from error
     if len(data) > _MAX_BYTES:
-        raise PublishedDataError("is longer than 64 MiB", path=path, way_out="a table of results is small")
+        raise PublishedDataError("is longer than 64 MiB", path=path, hint="a table of results is small")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise _make_sheet_error("is not UTF-8 text", path, line, way_out="save the table as UTF-8 CSV") from error
+        raise _make_sheet_error("is not UTF-8 text", path, line, hint="save the table as UTF-8 CSV") from error
 
 
 def _check_header(names: Sequence[str], path: Path) -> Sequence[str]:
     if not any(names):
-        raise _make_sheet_error("has no header", path, 1, way_out="name the columns in the first line")
+        raise _make_sheet_error("has no header", path, 1, hint="name the columns in the first line")
     for name in names:
         if not name or names.count(name) > 1:
             raise _make_sheet_error("the header has an empty or repeated name", path, 1, name)
@@ -129,10 +127,10 @@ def _check_header(names: Sequence[str], path: Path) -> Sequence[str]:
 
 
 def _make_sheet_error(
-    problem: str, path: Path | None, line: int, column: str | None = None, way_out: str | None = None
+    problem: str, path: Path | None, line: int, column: str | None = None, hint: str | None = None
 ) -> PublishedDataError:
     place = f"line {line}" if column is None else f"line {line}, column {column!r}"
-    return PublishedDataError(problem, path=path, place=place, way_out=way_out)
+    return PublishedDataError(problem, path=path, place=place, hint=hint)
 
 
 # Sheets of results in several shapes, as records of the table `published`.
@@ -216,8 +214,8 @@ def _parse_wide_sheet(sheet: PublishedSheet) -> Iterator[Record]:
     numbers = [m for m in metrics if any(parse_stated_numbers(cells[m]) for _, cells in sheet.lines)]
     unread = [m for m in metrics if m not in numbers and _is_intended_numeric(m, sheet)]
     if not numbers:
-        way_out = "separate cells by commas and name metrics, such as tps, in the header"
-        raise sheet.fault("no column contains numbers", 1, way_out=way_out)
+        hint = "separate cells by commas and name metrics, such as tps, in the header"
+        raise sheet.fault("no column contains numbers", 1, hint=hint)
     repeats = next((name for name in sheet.header if name.lower() in _N_NAMES), None)
     words = [name for name in metrics if name not in numbers and name not in unread]
     seen: set[tuple[str | None, ...]] = set()

@@ -159,8 +159,8 @@ class Parameter:
         """
         converted = _convert_parameter(value, self.type)
         if converted is None:
-            way_out = self.meaning or None
-            raise UsageError(f"parameter {self.name!r} takes {_TYPES[self.type]}, not {value!r}", way_out=way_out)
+            hint = self.meaning or None
+            raise UsageError(f"parameter {self.name!r} takes {_TYPES[self.type]}, not {value!r}", hint=hint)
         if self.choices and converted not in self.choices:
             raise UnknownNameError(f"value of parameter {self.name!r}", str(converted), map(str, self.choices))
         return converted

@@ -95,7 +95,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
         value = values.get(parameter)
         if isinstance(value, float) and not low < value < high:
             bounds = f"between {low:g} and {high:g}" if high < float("inf") else f"above {low:g}"
-            raise UsageError(f"parameter {parameter!r} is {value:g}", way_out=f"choose a number {bounds}")
+            raise UsageError(f"parameter {parameter!r} is {value:g}", hint=f"choose a number {bounds}")
     if name in _CHECKS:
         _CHECKS[name](dataset, values)
         list_allowed_statuses(str(values.get("allow", "")))
@@ -429,7 +429,7 @@ def _protect_source_notebooks(names: Iterable[str], out: Path) -> None:
     for name in names:
         notebook = find_notebook(name)
         if notebook.resolve() == (out / f"{report_label(name)}.ipynb").resolve():
-            raise UsageError("the executed notebook would replace it", path=notebook, way_out="choose another --out")
+            raise UsageError("the executed notebook would replace it", path=notebook, hint="choose another --out")
 
 
 def _resolve_dataset_path(dataset: str | PathLike[str]) -> Path | str:
@@ -511,14 +511,14 @@ def _make_scratch_folder(out: Path) -> Iterator[Path]:
         folder = Path(mkdtemp(prefix=".report-", dir=out))
     except OSError as error:
         reason = error.strerror or "cannot be written"
-        raise UsageError(f"cannot be written: {reason}", path=out, way_out="choose another --out") from error
+        raise UsageError(f"cannot be written: {reason}", path=out, hint="choose another --out") from error
     try:
         yield folder
     except OSError as error:
         # Most likely the disk is full; earlier files are replaced by complete ones only.
         reason = os.strerror(error.errno) if error.errno else str(error)
-        way_out = "make room, or choose another --out, and render again"
-        raise ReportError(f"cannot be written: {reason}", path=error.filename or out, way_out=way_out) from error
+        hint = "make room, or choose another --out, and render again"
+        raise ReportError(f"cannot be written: {reason}", path=error.filename or out, hint=hint) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -544,7 +544,7 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
     if not executed.is_file() or not executed.stat().st_size:
         return error
     put_in_place(executed, target)
-    return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
+    return ReportError(error.problem, path=error.path, place=error.place, hint=f"see {target}")
 
 
 #: The report whose first figure begins the index.

@@ -31,8 +31,8 @@ def read_tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
     newest = convert_to_place(dataset)
     places = [*named, *([] if resolve_place(newest) in map(resolve_place, named) else [newest])]
     if len(places) < 2:
-        way_out = "name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT"
-        raise InsufficientDataError("changes over time need several datasets", way_out=way_out)
+        hint = "name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT"
+        raise InsufficientDataError("changes over time need several datasets", hint=hint)
     return [open_dataset(place) for place in places]
 
 
@@ -48,7 +48,7 @@ def parse_column_values(text: str) -> dict[str, object]:
     """
     pairs = [part.strip() for part in text.split(",") if part.strip()]
     if wrong := [pair for pair in pairs if "=" not in pair]:
-        raise UsageError(f"{wrong[0]} contains no value", way_out="write -p only=COLUMN=VALUE")
+        raise UsageError(f"{wrong[0]} contains no value", hint="write -p only=COLUMN=VALUE")
     return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
 
 

@@ -262,7 +262,7 @@ def pack(
     began = time.monotonic()
     target = Path(out).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError("exists and is not empty", path=out, way_out="name another --out, or remove it")
+        raise UsageError("exists and is not empty", path=out, hint="name another --out, or remove it")
     if claims is not None:
         read_claims(claims)  # Before the work begins, a file that is none is refused.
     files = list_raw_files(Path(dataset), None if raw is None else Path(raw))
@@ -309,7 +309,7 @@ def _fill(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make all but the raw files; the reports, and what differs from the dataset that was given."""
     if all(one.left_out for one in treated):
-        raise InputError("no raw file can be packed", path=given, way_out="raise --raw-limit")
+        raise InputError("no raw file can be packed", path=given, hint="raise --raw-limit")
     read_raw(folder, folder / "dataset", ingests)
     if claims is not None:
         text = Path(claims).read_text(encoding="utf-8")
@@ -374,7 +374,7 @@ def _find_differing_tables(given: Path, digests: Mapping[str, str]) -> tuple[str
         return ()
     if any(state.stated is None for state in known.sources.values()):
         problem = "an older version made it, which did not keep what --meta and --format stated"
-        raise InputError(problem, path=given, way_out="ingest its raw files again, with the same options")
+        raise InputError(problem, path=given, hint="ingest its raw files again, with the same options")
     return (f"rows differ from those of {given.name}: {', '.join(differ)} (raw files that were hidden, left out, "
             "changed or described otherwise)",)  # fmt: skip
 

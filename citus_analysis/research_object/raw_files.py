@@ -126,7 +126,7 @@ def list_raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
     if lost:
         named = f"{len(lost)} of {len(states)} raw files are missing, the first of them {min(lost)}"
         hidden = "; for a path with a secret, pack the raw files themselves" if MASK in min(lost) else ""
-        raise InputError(named, path=place, way_out=f"say where they are: --raw FOLDER{hidden}")
+        raise InputError(named, path=place, hint=f"say where they are: --raw FOLDER{hidden}")
     placed = _assign_pack_names((root, path, known) for path, (root, known) in found.items())
     return _exclude_links([replace(file, stated=stated.get(file.path)) for file in placed])
 
@@ -173,15 +173,15 @@ def group_into_ingests(files: Sequence[RawFile]) -> list[PackIngest]:
 
 
 def _make_refusal_error(file: RawFile, problem: str) -> InputError:
-    way_out = "state the facts in a runs.csv or an identity.yml beside the files, and ingest them into a new folder"
-    return InputError(f"{problem}, which a pack cannot repeat", path=file.name, way_out=way_out)
+    hint = "state the facts in a runs.csv or an identity.yml beside the files, and ingest them into a new folder"
+    return InputError(f"{problem}, which a pack cannot repeat", path=file.name, hint=hint)
 
 
 def _root(state: SourceState) -> Path | None:
     """The SRC in which a source was found."""
     if "://" in state.location:
         problem = "was read from a URL, which a pack cannot contain"
-        raise UsageError(problem, path=state.path, way_out="load its files down, and pass --raw FOLDER")
+        raise UsageError(problem, path=state.path, hint="load its files down, and pass --raw FOLDER")
     ending = f"/{state.path}"
     return Path(state.location.removesuffix(ending)) if state.location.endswith(ending) else None
 

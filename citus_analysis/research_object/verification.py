@@ -127,14 +127,14 @@ def _read_stated_hashes(folder: Path) -> dict[str, str]:
     try:
         return parse_hash_lines((folder / HASHES).read_bytes().decode())
     except OSError as error:
-        way_out = "make one: citus-analysis pack DATASET --out FOLDER"
-        raise DatasetError(f"is no packed dataset: it has no {HASHES}", path=folder, way_out=way_out) from error
+        hint = "make one: citus-analysis pack DATASET --out FOLDER"
+        raise DatasetError(f"is no packed dataset: it has no {HASHES}", path=folder, hint=hint) from error
     except ValueError as error:
         raise _make_damage_error(folder / HASHES) from error
 
 
 def _make_damage_error(path: Path) -> DatasetError:
-    return DatasetError("is damaged", path=path, way_out="copy the folder again from where it was packed")
+    return DatasetError("is damaged", path=path, hint="copy the folder again from where it was packed")
 
 
 def _read_json_mapping(path: Path) -> Mapping[str, object]:

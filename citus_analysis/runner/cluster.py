@@ -73,8 +73,8 @@ def discover_nodes(target: ClusterTarget) -> list[ServerNode]:
     with sql.connect(coordinator, database=target.database, user=target.user) as connection:
         rows = sql.read_citus_nodes(connection)
     if all(groupid != 0 for _, groupid, _, _ in rows):
-        way_out = "SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false"
-        raise RunnerError("pg_dist_node does not list the coordinator", way_out=way_out)
+        hint = "SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false"
+        raise RunnerError("pg_dist_node does not list the coordinator", hint=hint)
     # The coordinator is often registered as `localhost`, so the stated address is kept.
     return [
         ServerNode(str(groupid), host, port, "worker", nodeid, groupid)
@@ -93,8 +93,8 @@ def _look_up_groups(listed: Sequence[ServerNode], target: ClusterTarget) -> list
         with sql.connect(node, database=target.database, user=target.user) as connection:
             group = int(sql.query(connection, "SELECT groupid FROM pg_dist_local_group")[0][0])
         if node.role == "worker" and group not in numbers:
-            way_out = "SELECT citus_add_node('HOST', PORT) on the coordinator, or take it out of target.nodes"
-            raise RunnerError(f"{node.host}:{node.port} is not a worker of this cluster", way_out=way_out)
+            hint = "SELECT citus_add_node('HOST', PORT) on the coordinator, or take it out of target.nodes"
+            raise RunnerError(f"{node.host}:{node.port} is not a worker of this cluster", hint=hint)
         found.append(replace(node, nodeid=numbers.get(group), groupid=group))
     return found
 
@@ -150,8 +150,8 @@ class SqlLogs(LogReader):
         with self._connection() as connection:
             rows = sql.query(connection, "SELECT file FROM pg_current_logfile() AS file WHERE file <> ''")
             if not rows:
-                way_out = "set logging_collector = on, or give its logs as files"
-                raise RunnerError(f"node {self._node.name} writes no log file", way_out=way_out)
+                hint = "set logging_collector = on, or give its logs as files"
+                raise RunnerError(f"node {self._node.name} writes no log file", hint=hint)
             current = str(rows[0][0])
             return LogMark(current, self._files(connection, PurePosixPath(current)))
 
@@ -200,7 +200,7 @@ class FolderLogs(LogReader):
         """The newest file, which is the one being written, and the sizes of all."""
         files = self._files()
         if not files:
-            raise RunnerError("no server log (*.log)", path=self._folder, way_out="correct log_directory")
+            raise RunnerError("no server log (*.log)", path=self._folder, hint="correct log_directory")
         return LogMark(max(files, key=lambda name: files[name].modified), files)
 
     def copy_since(self, mark: LogMark, destination: Path) -> list[str]:
@@ -342,7 +342,7 @@ class ClusterLogs:
                 reader.mark()
             except RunnerError as error:
                 if monitored:
-                    raise RunnerError(error.problem, path=error.path, way_out=_WAY_OUT) from error
+                    raise RunnerError(error.problem, path=error.path, hint=_WAY_OUT) from error
                 self._unreadable[name] = error.problem
 
     def mark(self, nodes: Sequence[ServerNode]) -> dict[str, LogMark]:
@@ -550,8 +550,8 @@ class Cluster(Target):
     def _check_settings(self, settings: Mapping[str, object]) -> None:
         if settings and (self._target.reload_with != "alter_system" or not self._can.settings):
             problem = "the matrix varies server settings, but the runner may not change those of this target"
-            way_out = "set target.reload_with: alter_system, or vary them between experiments"
-            raise RunnerError(problem, way_out=way_out)
+            hint = "set target.reload_with: alter_system, or vary them between experiments"
+            raise RunnerError(problem, hint=hint)
         for node in self._all if settings else ():
             with self.connect(node) as connection:
                 check_settable(connection, node, settings)

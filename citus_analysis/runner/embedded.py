@@ -146,8 +146,8 @@ class OwnServer:
             )
         except (subprocess.SubprocessError, OSError) as error:
             problem, path = f"{program} failed: {self._last_words() or error}", self.log
-            way_out = "free the port or memory it names, or choose another PostgreSQL with target.postgres"
-            raise RunnerError(problem, path=path if path.exists() else self.folder, way_out=way_out) from error
+            hint = "free the port or memory it names, or choose another PostgreSQL with target.postgres"
+            raise RunnerError(problem, path=path if path.exists() else self.folder, hint=hint) from error
 
     def _last_words(self) -> str:
         with suppress(OSError):
@@ -205,8 +205,8 @@ class Embedded(Target):
         if configuration.workers and not self.programs.has_extension("citus"):
             here = f"PostgreSQL {self.programs.version} in {self.programs.folder}"
             problem = f"{configuration.workers} workers need the citus extension, which {here} does not have"
-            way_out = "use workers: [0], or name a PostgreSQL that has it with target.postgres"
-            raise RunnerError(problem, way_out=way_out)
+            hint = "use workers: [0], or name a PostgreSQL that has it with target.postgres"
+            raise RunnerError(problem, hint=hint)
         self._asked = tuple(name for name, _ in configuration.settings)
         if self._prepared != (configuration.workers, settings) or not self._answer():
             self._serve(configuration.workers, settings)

@@ -236,7 +236,7 @@ def adopt_files(target: FilesTarget, tree: Path) -> list[str]:
     taken = {f"{resource}/{_RUNS_CSV}" for resource, _, _ in files}
     for place in places:
         if place in taken:
-            raise UsageError(f"two files would be copied to {place}", way_out="rename one of them")
+            raise UsageError(f"two files would be copied to {place}", hint="rename one of them")
         taken.add(place)
     by_resource: dict[str, list[dict[str, str]]] = defaultdict(list)
     for (resource, source, facts), place in zip(files, places, strict=True):
@@ -253,11 +253,11 @@ def _check_entry(entry: Mapping[str, str], place: str) -> tuple[str, Path, dict[
     """Resource and path of a file, and further facts about it."""
     missing = [name for name in ("path", "resource") if not entry.get(name)]
     if missing:
-        raise UsageError(f"has no {missing[0]}", place=place, way_out="add it")
+        raise UsageError(f"has no {missing[0]}", place=place, hint="add it")
     hidden = "begins with '.', and hidden folders are not ingested" if entry["resource"].startswith(".") else None
     if problem := find_file_name_problem(entry["resource"]) or hidden:
-        way_out = "choose a name that can be the name of a folder"
-        raise UsageError(f"resource {entry['resource']!r} {problem}", place=place, way_out=way_out)
+        hint = "choose a name that can be the name of a folder"
+        raise UsageError(f"resource {entry['resource']!r} {problem}", place=place, hint=hint)
     source = Path(entry["path"])
     if not source.is_file():
         raise InputError("no such file", path=source, place=place)
@@ -346,13 +346,13 @@ def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
     """
     private = Path(out).resolve() / PRIVATE
     if not private.is_dir():
-        raise UsageError("no experiment was begun here", path=out, way_out="name the --out of an experiment")
+        raise UsageError("no experiment was begun here", path=out, hint="name the --out of an experiment")
     # Leaving the block of the processes, and entering it, ends those of a killed runner.
     with _lock_run_folder(private), _remove_password_files(private), Processes(private / PROCESSES):
         remake_outcomes(private.parent, Ledger.read(Journal(private / JOURNAL)))
         problems = restore_found(private)
     if problems is None:
-        raise UsageError("nothing is left to restore", path=out, way_out="the cluster is as the experiment found it")
+        raise UsageError("nothing is left to restore", path=out, hint="the cluster is as the experiment found it")
     return tuple(problems)
 
 
@@ -424,6 +424,6 @@ def _lock_run_folder(private: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            way_out = "wait for it, or choose another --out"
-            raise UsageError("another runner works here", path=private.parent, way_out=way_out) from error
+            hint = "wait for it, or choose another --out"
+            raise UsageError("another runner works here", path=private.parent, hint=hint) from error
         yield

@@ -118,15 +118,15 @@ def _replace_nested_value(outer: object, steps: Sequence[str], text: str, place:
     if isinstance(outer, list) and step.isdecimal() and int(step) < len(outer):
         before, inner, after = outer[: int(step)], outer[int(step)], outer[int(step) + 1 :]
         return [*before, _replace_nested_value(inner, further, text, place) if further else value, *after]
-    way_out = "write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host"
-    raise UsageError(f"the experiment has no field {place!r}: {step!r} does not exist", way_out=way_out)
+    hint = "write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host"
+    raise UsageError(f"the experiment has no field {place!r}: {step!r} does not exist", hint=hint)
 
 
 def _parse_changed_value(text: str, place: str) -> object:
     try:
         return parse_yaml(text.encode())
     except FormatError as error:
-        raise UsageError(f"the value of {place!r} is not YAML: {error.problem}", way_out="quote it") from error
+        raise UsageError(f"the value of {place!r} is not YAML: {error.problem}", hint="quote it") from error
 
 
 # Workloads that an experiment file defines itself: pgbench scripts, and commands of any other tool.
@@ -352,12 +352,12 @@ def collect_used_names(workload: OwnWorkload) -> set[str]:
     """
     names = {name for text in _iterate_arguments(workload) for name in find_placeholders(text)}
     for path in _iterate_local_files(workload):
-        text = read_file(path, way_out="correct the experiment file")
+        text = read_file(path, hint="correct the experiment file")
         names |= {*find_placeholders(text), *_SQL_VARIABLE.findall(text)}
     return names
 
 
-def read_file(path: Path, *, way_out: str) -> str:
+def read_file(path: Path, *, hint: str) -> str:
     """The text of a file of the experiment.
 
     Raises:
@@ -366,7 +366,7 @@ def read_file(path: Path, *, way_out: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path, way_out=way_out) from error
+        raise InputError(f"cannot be read: {error}", path=path, hint=hint) from error
 
 
 def _iterate_arguments(workload: OwnWorkload) -> Iterator[str]:
@@ -838,8 +838,8 @@ class Experiment(ExperimentPart):
         several = any(max(self.matrix.drivers_of(workload)) > 1 for workload in inserting)
         if isinstance(self.driver, YcsbDriver) and several:
             # Every YCSB client begins the inserts of its transactions at recordcount: two would insert the same keys.
-            way_out = "write drivers: {load: [2], run: [2], d: [1], e: [1]}"
-            raise ValueError(f"matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]; {way_out}")
+            hint = "write drivers: {load: [2], run: [2], d: [1], e: [1]}"
+            raise ValueError(f"matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]; {hint}")
         return self
 
     @model_validator(mode="after")
@@ -870,7 +870,7 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
     # The description is prose: words in it that look like a secret are redacted when it is stored.
     stated = {name: value for name, value in document.items() if name != "description"}
     if redact_values(stated) != stated:
-        raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
+        raise InputError("holds a secret", path=path, hint="remove it; set PGPASSWORD or PGPASSFILE instead")
     try:
         return Experiment.model_validate(document, context={FOLDER: Path(path).parent} if path else None)
     except ValidationError as error:
@@ -879,8 +879,8 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
         place = ".".join(steps) or "document"
         others = f"; {pluralize(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
         problem = first["msg"].removeprefix("Value error, ")  # which pydantic puts before a validator's words
-        way_out = "see docs/experiments.md for every field"
-        raise InputError(f"{problem}{others}", path=path, place=f"field '{place}'", way_out=way_out) from error
+        hint = "see docs/experiments.md for every field"
+        raise InputError(f"{problem}{others}", path=path, place=f"field '{place}'", hint=hint) from error
 
 
 def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str] | None = None) -> Experiment:
@@ -908,10 +908,10 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
     except OSError as error:
         raise InputError(f"cannot be read: {error}", path=path) from error
     except FormatError as error:
-        way_out = "check the indentation"
-        raise InputError(error.problem, path=path, place=error.place, way_out=way_out) from error
+        hint = "check the indentation"
+        raise InputError(error.problem, path=path, place=error.place, hint=hint) from error
     if not isinstance(document, dict):
-        raise InputError("is not a mapping of fields", path=path, way_out="see docs/experiments.md")
+        raise InputError("is not a mapping of fields", path=path, hint="see docs/experiments.md")
     return parse_experiment(apply_document_changes(document, changes or {}), path=path)
 
 

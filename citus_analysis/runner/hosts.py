@@ -369,11 +369,11 @@ class SshShell:
 
         transport = self.client.get_transport()
         if transport is None:
-            raise RunnerError(f"ssh to {self.host}: the connection is closed", way_out="check the connection")
+            raise RunnerError(f"ssh to {self.host}: the connection is closed", hint="check the connection")
         try:
             channel = transport.open_session(timeout=_CONNECT_TIMEOUT_S)
         except (SSHException, OSError) as error:
-            raise RunnerError(f"ssh to {self.host}: {error}", way_out="check the connection") from error
+            raise RunnerError(f"ssh to {self.host}: {error}", hint="check the connection") from error
         if terminal:
             channel.get_pty(width=1000)
         channel.set_combine_stderr(True)
@@ -405,8 +405,8 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
     try:
         client.connect(host, port=port, username=user, timeout=_CONNECT_TIMEOUT_S)
     except (paramiko.SSHException, OSError) as error:
-        way_out = "check that `ssh` connects without a password and knows the host key"
-        raise RunnerError(f"ssh to {host}: {error}", way_out=way_out) from error
+        hint = "check that `ssh` connects without a password and knows the host key"
+        raise RunnerError(f"ssh to {host}: {error}", hint=hint) from error
     if transport := client.get_transport():
         transport.set_keepalive(_KEEPALIVE_S)  # to detect a lost machine
     return client

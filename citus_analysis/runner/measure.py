@@ -92,7 +92,7 @@ class DriverHosts:
             try:
                 program.go()
             except OSError as error:
-                raise RunnerError(f"{program.name} cannot start: {error}", way_out="check its machine") from error
+                raise RunnerError(f"{program.name} cannot start: {error}", hint="check its machine") from error
 
     def shells(self) -> Mapping[str, Shell]:
         """Name of each machine -> the shell for its samplers."""
@@ -155,7 +155,7 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
             how = f"ended with exit code {step.exit_code}" if ended else f"took longer than {timeout_s} s"
             said = find_first_error(output) or find_last_line(output)
             problem = f"step {number} of the set-up ({name}) {how}" + (f": {said}" if said else "")
-            raise RunnerError(problem, way_out="correct set_up in driver.workloads, and resume")
+            raise RunnerError(problem, hint="correct set_up in driver.workloads, and resume")
     if set_up.key is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(set_up.key, encoding="ascii")

@@ -188,15 +188,15 @@ def _build_both_experiments(
         raise UnknownNameError("configuration", cell, names)
     chosen = names if cell is None else [cell]
     if len(chosen) != 1:
-        way_out = f"name one as CELL: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-        raise UsageError(f"pairs are of one configuration, and the experiment has {len(names)}", way_out=way_out)
+        hint = f"name one as CELL: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+        raise UsageError(f"pairs are of one configuration, and the experiment has {len(names)}", hint=hint)
     if any(_has_fixed_rate(experiment) for experiment in (base, change)):
-        way_out = "leave out the rate, so that throughput shows the change; or use `run` and `compare --metric mean_us`"
-        raise UsageError("the load has a fixed rate, which its throughput is whatever the change does", way_out=way_out)
+        hint = "leave out the rate, so that throughput shows the change; or use `run` and `compare --metric mean_us`"
+        raise UsageError("the load has a fixed rate, which its throughput is whatever the change does", hint=hint)
     renamed = change.model_copy(update={"name": f"{change.name}-change"})
     others = [one.resource for one in list_configurations(renamed)]
     if len(others) != len(names):
-        raise UsageError("the change has other configurations", way_out="change a value outside the matrix")
+        raise UsageError("the change has other configurations", hint="change a value outside the matrix")
     fixed = {"iterations": 1, "stop": StopRule(rule="fixed")}
     return {
         "base": (base.model_copy(update=fixed), chosen[0]),
@@ -228,7 +228,7 @@ def _run(experiment: Experiment, resource: str, tree: Path, watch: Watch, *, rep
     if newest is None or newest.run_id in reasons or not newest.throughput_ops_s:
         reason = reasons.get(newest.run_id) if newest else summary.stopped
         problem = f"a run of a pair failed: {reason or 'it has no throughput'}"
-        raise RunnerError(problem, path=tree, way_out="remove the cause and repeat the call")
+        raise RunnerError(problem, path=tree, hint="remove the cause and repeat the call")
     return newest.throughput_ops_s
 
 
@@ -243,4 +243,4 @@ def _read(file: Path) -> list[Pair]:
         with file.open(newline="", encoding="utf-8") as lines:
             return _LIST.validate_python(list(csv.DictReader(lines)))
     except ValueError as error:
-        raise InputError("is no list of pairs", path=file, way_out="name another --out") from error
+        raise InputError("is no list of pairs", path=file, hint="name another --out") from error

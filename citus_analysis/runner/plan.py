@@ -153,7 +153,7 @@ def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
     name, count = counts.most_common(1)[0]
     if count > 1:
         problem = f"{count} configurations would be named {name!r}: values of a setting differ in punctuation only"
-        raise UsageError(problem, place="matrix.settings", way_out="write them so that letters or digits differ")
+        raise UsageError(problem, place="matrix.settings", hint="write them so that letters or digits differ")
 
 
 def get_last_iteration(experiment: Experiment) -> int:

@@ -64,11 +64,11 @@ class PreflightCheck:
     name: str
     verdict: Literal["ok", "warning", "failed"]
     found: str
-    way_out: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
         line = f"{self.verdict:<8} {self.name}: {self.found}"
-        return f"{line} ({self.way_out})" if self.way_out and self.verdict != "ok" else line
+        return f"{line} ({self.hint})" if self.hint and self.verdict != "ok" else line
 
 
 def check_all(experiment: Experiment, out: Path | None) -> list[PreflightCheck]:
@@ -80,8 +80,8 @@ def check_all(experiment: Experiment, out: Path | None) -> list[PreflightCheck]:
     """
     folder = (out or Path()).absolute()
     there = next(place for place in (folder, *folder.parents) if place.exists())
-    way_out = "logs of sampled runs may need more: make room, or choose another --out"
-    room = _check_free_space("disk space", shutil.disk_usage(there).free, str(there), way_out)
+    hint = "logs of sampled runs may need more: make room, or choose another --out"
+    room = _check_free_space("disk space", shutil.disk_usage(there).free, str(there), hint)
     checks = [room, _check_programs(experiment), *_check_driver_hosts(experiment)]
     target = experiment.target
     if isinstance(target, ClusterTarget):
@@ -98,9 +98,9 @@ def refuse_unready(experiment: Experiment, out: Path) -> list[str]:
     checks = check_all(experiment, out)
     failed = [check for check in checks if check.verdict == "failed"]
     if failed:
-        found = "; ".join(f"{check.name}: {check.found} ({check.way_out})" for check in failed)
-        raise NotReadyError(f"nothing was started: {found}", way_out="run --check shows every check")
-    return [f"{check.name}: {check.found} ({check.way_out})" for check in checks if check.verdict == "warning"]
+        found = "; ".join(f"{check.name}: {check.found} ({check.hint})" for check in failed)
+        raise NotReadyError(f"nothing was started: {found}", hint="run --check shows every check")
+    return [f"{check.name}: {check.found} ({check.hint})" for check in checks if check.verdict == "warning"]
 
 
 def _check_programs(experiment: Experiment) -> PreflightCheck:
@@ -115,8 +115,8 @@ def _check_programs(experiment: Experiment) -> PreflightCheck:
             return PreflightCheck(name, "failed", found, "correct driver.home")
         if missing := find_missing_classes(experiment.driver):
             found = f"no jar file in {experiment.driver.home} has {' or '.join(missing)}"
-            way_out = "put the binding's and the driver's jar files into jdbc-binding/lib, or correct driver.binding"
-            return PreflightCheck(name, "failed", found, way_out)
+            hint = "put the binding's and the driver's jar files into jdbc-binding/lib, or correct driver.binding"
+            return PreflightCheck(name, "failed", found, hint)
         return PreflightCheck(name, "ok", f"java, and YCSB in {experiment.driver.home}")
     if isinstance(experiment.driver, CommandDriver):
         return _check_commands(name, experiment.driver, experiment.matrix.workloads)
@@ -135,10 +135,10 @@ def _check_driver_hosts(experiment: Experiment) -> Iterator[PreflightCheck]:
         try:
             problem, found = find_host_problem(host, experiment.driver.home)
         except RunnerError as error:
-            yield PreflightCheck(name, "failed", error.problem, error.way_out or "check the address")
+            yield PreflightCheck(name, "failed", error.problem, error.hint or "check the address")
             continue
-        way_out = "correct driver.hosts, or install what is missing"
-        yield PreflightCheck(name, "failed" if problem else "ok", problem or found, way_out)
+        hint = "correct driver.hosts, or install what is missing"
+        yield PreflightCheck(name, "failed" if problem else "ok", problem or found, hint)
     used, most = len(experiment.driver.hosts), max(experiment.matrix.all_drivers)
     if used > most:
         found = f"{used} hosts are listed, but matrix.drivers starts {pluralize(most, 'load generator')} at most"
@@ -152,8 +152,8 @@ def _check_commands(name: str, driver: CommandDriver, workloads: Sequence[str]) 
     called = {step[0].format(**home) if step[0].startswith("{home}") else step[0] for step in steps}
     missing = sorted(program for program in called if "{" not in program and shutil.which(program) is None)
     if missing:
-        way_out = "install them, or correct driver.home or driver.workloads"
-        return PreflightCheck(name, "failed", f"not found: {', '.join(missing)}", way_out)
+        hint = "install them, or correct driver.home or driver.workloads"
+        return PreflightCheck(name, "failed", f"not found: {', '.join(missing)}", hint)
     return PreflightCheck(name, "ok", ", ".join(sorted(called)))
 
 
@@ -161,7 +161,7 @@ def _check_cluster(experiment: Experiment, target: ClusterTarget) -> list[Prefli
     try:
         nodes = _list_reachable_nodes(target)
     except RunnerError as error:
-        return [PreflightCheck("connection", "failed", error.problem, error.way_out or "check the address")]
+        return [PreflightCheck("connection", "failed", error.problem, error.hint or "check the address")]
     unreachable = [check for node in nodes if (check := _check_connection(node, target)) is not None]
     if unreachable:
         return unreachable
@@ -172,7 +172,7 @@ def _check_cluster(experiment: Experiment, target: ClusterTarget) -> list[Prefli
             checks += list(look(experiment, target, nodes))
         except CitusAnalysisError as error:  # a query that the server refuses is a result, too
             name, problem = look.__name__.strip("_").replace("_", " "), f"could not be checked: {error.problem}"
-            checks.append(PreflightCheck(name, "warning", problem, error.way_out or "ask the owner"))
+            checks.append(PreflightCheck(name, "warning", problem, error.hint or "ask the owner"))
     checks += _check_clocks(target, nodes)
     checks += _log_disks(target)
     return checks
@@ -214,7 +214,7 @@ def _check_connection(node: ServerNode, target: ClusterTarget) -> PreflightCheck
         with sql.connect(node, database=target.database, user=target.user):
             return None
     except RunnerError as error:
-        return PreflightCheck("connection", "failed", error.problem, error.way_out or "check the address")
+        return PreflightCheck("connection", "failed", error.problem, error.hint or "check the address")
 
 
 def _check_worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence[ServerNode]) -> PreflightCheck:
@@ -245,15 +245,15 @@ def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[S
         )
     if experiment.matrix.settings and target.reload_with != "alter_system":
         found = "the matrix varies server settings, but the runner may not change those of this target"
-        way_out = "set target.reload_with: alter_system, or vary them between experiments"
-        yield PreflightCheck("server settings", "failed", found, way_out)
+        hint = "set target.reload_with: alter_system, or vary them between experiments"
+        yield PreflightCheck("server settings", "failed", found, hint)
     elif experiment.matrix.settings and not superuser:
         yield PreflightCheck(
             name, "warning", "ALTER SYSTEM needs a superuser or a grant", "GRANT ALTER SYSTEM ON PARAMETER"
         )
     if any(experiment.matrix.monitored) and not roles:
-        way_out = "have its owner create the monitor's role with log_statement and log_duration"
-        yield PreflightCheck(name, "warning", "may not create the monitor's role", way_out)
+        hint = "have its owner create the monitor's role with log_statement and log_duration"
+        yield PreflightCheck(name, "warning", "may not create the monitor's role", hint)
     yield PreflightCheck(name, "ok", "superuser" if superuser else "no superuser")
 
 
@@ -276,9 +276,9 @@ def _prefix(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Serve
     for node in nodes:
         prefix = str(_query_node(target, node, "SHOW log_line_prefix")[0][0])
         missing = [name for name, escapes in _PREFIX_NEEDS.items() if not any(one in prefix for one in escapes)]
-        way_out = f"statements cannot be paired without {', '.join(missing)}; set it to '{LOG_LINE_PREFIX}'"
+        hint = f"statements cannot be paired without {', '.join(missing)}; set it to '{LOG_LINE_PREFIX}'"
         found = f"node {node.name} writes {prefix!r}"
-        yield PreflightCheck("log_line_prefix", "warning" if missing else "ok", found, way_out if missing else "")
+        yield PreflightCheck("log_line_prefix", "warning" if missing else "ok", found, hint if missing else "")
 
 
 def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[ServerNode]) -> Iterator[PreflightCheck]:
@@ -293,8 +293,8 @@ def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Se
     found = f"Citus {version} {tells}; the monitor's role gets {taken}"
     # A more verbose level has the larger number: debug4 includes the messages of debug1.
     fits = taken >= (task_level or STOCK_LEVEL) or (task_level is None and asked != "auto")
-    way_out = f"task times will be missing; set monitor.log_min_messages: {task_level or 'auto'}"
-    yield PreflightCheck("log level", "ok" if fits else "warning", found, way_out)
+    hint = f"task times will be missing; set monitor.log_min_messages: {task_level or 'auto'}"
+    yield PreflightCheck("log level", "ok" if fits else "warning", found, hint)
     yield PreflightCheck("traces", "ok", describe_certainty(version, taken, task_level or STOCK_LEVEL))
 
 
@@ -349,8 +349,8 @@ def _measure_free_bytes(address: NodeAddress, folder: str) -> int:
     return int(output.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB
 
 
-def _check_free_space(name: str, free: int, place: str, way_out: str) -> PreflightCheck:
+def _check_free_space(name: str, free: int, place: str, hint: str) -> PreflightCheck:
     found = f"{free / 2**20:,.0f} MiB free in {place}"
     if free < _TOO_LITTLE_BYTES:
-        return PreflightCheck(name, "failed", found, way_out)
-    return PreflightCheck(name, "warning" if free < _TIGHT_BYTES else "ok", found, way_out)
+        return PreflightCheck(name, "failed", found, hint)
+    return PreflightCheck(name, "warning" if free < _TIGHT_BYTES else "ok", found, hint)

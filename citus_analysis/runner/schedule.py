@@ -289,17 +289,17 @@ def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool)
     begun = journal.last(_EXPERIMENT)
     if begun is None:
         if resume:
-            raise UsageError("nothing to resume: no experiment was begun here", path=tree, way_out="leave out --resume")
+            raise UsageError("nothing to resume: no experiment was begun here", path=tree, hint="leave out --resume")
         journal.append(_EXPERIMENT, "begun", document=document)
         return
     before = _add_new_defaults(begun.detail["document"])
     changed = dict(_iterate_differences(before, document))
     refused = [f"{place} was {was}, is {now}" for place, (was, now) in changed.items() if not _is_correctable(place)]
     if refused:
-        way_out = "choose another --out"
-        raise UsageError(f"holds another experiment: {'; '.join(refused)}", path=tree, way_out=way_out)
+        hint = "choose another --out"
+        raise UsageError(f"holds another experiment: {'; '.join(refused)}", path=tree, hint=hint)
     if not resume:
-        raise UsageError("an experiment was begun here", path=tree, way_out="pass --resume, or choose another --out")
+        raise UsageError("an experiment was begun here", path=tree, hint="pass --resume, or choose another --out")
     if changed:
         journal.append(_EXPERIMENT, "corrected", document=document)
 
@@ -319,13 +319,13 @@ def load_begun_experiment(journal: Journal, tree: Path) -> Experiment:
     """
     begun = journal.last(_EXPERIMENT)
     if begun is None:
-        raise UsageError("no experiment was begun here", path=tree, way_out="name the --out folder of a run")
+        raise UsageError("no experiment was begun here", path=tree, hint="name the --out folder of a run")
     try:
         return Experiment.model_validate(begun.detail["document"])
     except ValidationError as error:
-        way_out = "use the version of citus-analysis that began the experiment"
+        hint = "use the version of citus-analysis that began the experiment"
         problem = f"the journal's experiment cannot be read: {error.errors()[0]['msg']}"
-        raise InputError(problem, path=journal.path, way_out=way_out) from error
+        raise InputError(problem, path=journal.path, hint=hint) from error
 
 
 def reopen_runs(

@@ -170,8 +170,8 @@ class ClusterLock:
                 sql.query(connection, "ROLLBACK")
                 place = f"{self._node.host}:{self._node.port}{_describe_lock_holder(connection)}"
                 problem = f"another experiment uses database {self._database} on {place}"
-                way_out = "wait for it, or name another database in target.database"
-                raise ClusterInUseError(problem, way_out=way_out) from error
+                hint = "wait for it, or name another database in target.database"
+                raise ClusterInUseError(problem, hint=hint) from error
             # The portal of a statement with parameters keeps its snapshot; this one leaves none, so VACUUM goes on.
             sql.query(connection, "SELECT 1")
             self._connection, self._session = connection, session.pop_all()
@@ -202,8 +202,8 @@ def claim_table(connection: sql.Connection, *, replace: bool) -> None:
         return
     if not replace:
         problem = f"the table {TABLE} was not made by this tool (its comment is not {sql.MARK!r})"
-        way_out = "pass --replace-table to have it dropped, or name another database in target.database"
-        raise RunnerError(problem, way_out=way_out)
+        hint = "pass --replace-table to have it dropped, or name another database in target.database"
+        raise RunnerError(problem, hint=hint)
     sql.drop_table(connection)
 
 
@@ -249,14 +249,14 @@ def check_settable(connection: sql.Connection, node: ServerNode, names: Collecti
     )
     contexts = {str(name): str(context) for name, context in rows}
     if unknown := sorted(set(_lower(names)) - set(contexts)):
-        way_out = "correct matrix.settings, or load its library"
-        raise RunnerError(f"node {node.name} has no setting {', '.join(unknown)}", way_out=way_out)
+        hint = "correct matrix.settings, or load its library"
+        raise RunnerError(f"node {node.name} has no setting {', '.join(unknown)}", hint=hint)
     at_start = sorted(name for name, context in contexts.items() if context in ("postmaster", "internal"))
     if at_start:
         raise RunnerError(
             f"node {node.name} can change {', '.join(at_start)} only at server start, and the runner does not restart "
             "servers that it did not start",
-            way_out="take it out of matrix.settings and make one experiment for each value, restarting the servers "
+            hint="take it out of matrix.settings and make one experiment for each value, restarting the servers "
             "between them, or use the embedded target",
         )
 
@@ -287,8 +287,8 @@ def _read_altered_settings(connection: sql.Connection, names: Collection[str]) -
     )
     if any(source == "configuration file" and sourcefile is None for _, _, source, sourcefile in rows):
         problem = "the user may not read the values set by ALTER SYSTEM, so they could not be restored"
-        way_out = "GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings"
-        raise RunnerError(problem, way_out=way_out)
+        hint = "GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings"
+        raise RunnerError(problem, hint=hint)
     return [(name, value) for name, value, _, file in rows if str(file).endswith("postgresql.auto.conf")]
 
 
@@ -310,7 +310,7 @@ def alter_server_settings(connection: sql.Connection, values: Mapping[str, str |
     # The server reads its files before it signals sessions: by then, new sessions have the values.
     while sql.query(connection, "SELECT pg_conf_load_time()") == before:
         if time.monotonic() > deadline:
-            raise RunnerError("the server does not reload its settings", way_out="check its log")
+            raise RunnerError("the server does not reload its settings", hint="check its log")
         time.sleep(_POLL_S)
 
 
@@ -343,10 +343,10 @@ def check_in_force(connection: sql.Connection, node: ServerNode, names: Collecti
     for name, source, pending in rows:
         if pending:
             problem = f"node {node.name}: {name} needs a restart of the server"
-            raise RunnerError(problem, way_out="take it out of matrix.settings")
+            raise RunnerError(problem, hint="take it out of matrix.settings")
         if source != "configuration file":
             problem = f"node {node.name}: {name} comes from {source}, which overrides ALTER SYSTEM"
-            raise RunnerError(problem, way_out="remove that setting of the database, role or command line")
+            raise RunnerError(problem, hint="remove that setting of the database, role or command line")
 
 
 def read_by_node(
@@ -465,7 +465,7 @@ def find_common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, 
         if settings != first:
             found = f"{first} on node {next(iter(by_node))}, {settings} on node {node}"
             problem = f"settings of the matrix differ between nodes: {found}"
-            raise RunnerError(problem, way_out="check the settings of the database and the role on that node")
+            raise RunnerError(problem, hint="check the settings of the database and the role on that node")
     return first
 
 
@@ -549,8 +549,8 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
         RunnerError: there are fewer shards than groups, or Citus placed the shards elsewhere.
     """
     if shard_count < len(groups):
-        way_out = "set target.shard_count to at least the number of workers"
-        raise RunnerError(f"{shard_count} shards cannot be distributed over {len(groups)} workers", way_out=way_out)
+        hint = "set target.shard_count to at least the number of workers"
+        raise RunnerError(f"{shard_count} shards cannot be distributed over {len(groups)} workers", hint=hint)
     is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
     if is_unfit:
         sql.drop_table(connection)
@@ -564,8 +564,8 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
             timeout_s=None,
         )
     if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
-        way_out = "compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator"
-        raise RunnerError(f"the table {TABLE} is not as the experiment asks: {problem}", way_out=way_out)
+        hint = "compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator"
+        raise RunnerError(f"the table {TABLE} is not as the experiment asks: {problem}", hint=hint)
     return is_unfit
 
 
@@ -765,8 +765,8 @@ def _read(path: Path) -> _Document:
     try:
         return _DOCUMENT.validate_python(parse_json(path.read_bytes()))
     except (OSError, ValueError, FormatError) as error:
-        way_out = "restore the settings by hand, then delete it"
-        raise InputError(f"cannot be read: {error}", path=path, way_out=way_out) from error
+        hint = "restore the settings by hand, then delete it"
+        raise InputError(f"cannot be read: {error}", path=path, hint=hint) from error
 
 
 # Growth of a Citus cluster: shards are moved to workers that had none, and the time is measured.
@@ -825,12 +825,12 @@ def _wait(connection: sql.Connection, job: int) -> float:
         if state == "finished":
             return float(seconds or 0.0)
         if state in _ENDED:
-            way_out = "check the coordinator's log, or set target.growth: refill"
+            hint = "check the coordinator's log, or set target.growth: refill"
             said = " ".join(str(message or "").split()) or "no message"
-            raise RunnerError(f"Citus' rebalance job {job} {state}: {said}", way_out=way_out)
+            raise RunnerError(f"Citus' rebalance job {job} {state}: {said}", hint=hint)
         time.sleep(_GROWTH_POLL_S)
     problem = f"Citus' rebalance job {job} is no longer in pg_dist_background_job"
-    raise RunnerError(problem, way_out="check the coordinator's log")
+    raise RunnerError(problem, hint="check the coordinator's log")
 
 
 # Passwords of a cluster's clients: libpq finds them, except the monitor's if the experiment states one.
@@ -854,12 +854,12 @@ def monitor_password(monitor: Monitor) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
             problem = f"the monitor's password cannot be read: {reason}"
-            raise RunnerError(problem, path=monitor.login_file, way_out="correct it") from error
+            raise RunnerError(problem, path=monitor.login_file, hint="correct it") from error
         place = f"the first line of {monitor.login_file}"
     else:
         return None
     if not found:
-        raise RunnerError(f"the monitor's password is missing: {place} is empty", way_out="put the password there")
+        raise RunnerError(f"the monitor's password is missing: {place} is empty", hint="put the password there")
     return found
 
 
@@ -887,10 +887,10 @@ def find_working_password(
             with sql.connect(node, database=target.database, user=role, password=password) as connection:
                 found.add(connection.info.password)
         except RunnerError as error:
-            raise RunnerError(error.problem, way_out=f"set {places} for role {role}") from error
+            raise RunnerError(error.problem, hint=f"set {places} for role {role}") from error
     if len(found) > 1:
         problem = f"role {role} has different passwords on the nodes {', '.join(node.name for node in nodes)}"
-        raise RunnerError(problem, way_out="give it the same password on all of them")
+        raise RunnerError(problem, hint="give it the same password on all of them")
     return next(iter(found), "") or None
 
 
@@ -990,8 +990,8 @@ class TableSpread:
         available = [node for node in nodes if node.role == "worker"]
         if workers > len(available):
             problem = f"the experiment needs {workers} workers, but the cluster has {len(available)}"
-            way_out = "correct matrix.workers, or list further nodes and set target.add_nodes: true"
-            raise RunnerError(problem, way_out=way_out)
+            hint = "correct matrix.workers, or list further nodes and set target.add_nodes: true"
+            raise RunnerError(problem, hint=hint)
         carriers = available[:workers] or nodes[:1]
         groups = [node.groupid for node in carriers if node.groupid is not None]
         # Nodes that gain shards come first: Citus requires at least one such node at any time.

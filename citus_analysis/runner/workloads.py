@@ -178,8 +178,8 @@ def partition(start: int, count: int, *, parts: int) -> list[KeyRange]:
         UsageError: there are fewer records than parts, or no part at all.
     """
     if parts < 1 or count < parts:
-        way_out = "use at most one load generator per record, and at least one"
-        raise UsageError(f"{count} records cannot be divided among {parts} load generators", way_out=way_out)
+        hint = "use at most one load generator per record, and at least one"
+        raise UsageError(f"{count} records cannot be divided among {parts} load generators", hint=hint)
     size = count // parts
     ends = [*(start + index * size for index in range(parts)), start + count]
     return [KeyRange(begin, end - begin) for begin, end in pairwise(ends)]
@@ -196,6 +196,6 @@ def share_threads(threads: int, *, parts: int) -> list[int]:
         [3, 3, 4]
     """
     if parts < 1 or threads < parts:
-        way_out = "give every load generator at least one thread"
-        raise UsageError(f"{threads} threads cannot be divided among {parts} load generators", way_out=way_out)
+        hint = "give every load generator at least one thread"
+        raise UsageError(f"{threads} threads cannot be divided among {parts} load generators", hint=hint)
     return [part.count for part in partition(0, threads, parts=parts)]

@@ -109,7 +109,7 @@ class Design:
                 theirs = self.callers_name(name)
                 raise UsageError(
                     f"{theirs!r} may be a setting of the runs or a measured value",
-                    way_out=f"leave it out of the table where it is measured, name it in factors=[{theirs!r}] "
+                    hint=f"leave it out of the table where it is measured, name it in factors=[{theirs!r}] "
                     f"(or within=) to hold it equal, or in pool=[{theirs!r}] to pool it",
                 )
 
@@ -314,7 +314,7 @@ def _refuse_means(runs: pl.DataFrame, names: Mapping[str, str], factors: Sequenc
     alone = bool(runs.select(factors).is_unique().all()) if factors else False
     if len(numbers) == 1 and numbers[0] > 1 and alone:
         raise UsageError(
-            f"{names[repeat]} is {numbers[0]} in each row: these are means of runs", way_out="pass one row for each run"
+            f"{names[repeat]} is {numbers[0]} in each row: these are means of runs", hint="pass one row for each run"
         )
 
 

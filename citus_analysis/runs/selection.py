@@ -119,7 +119,7 @@ def select_runs(
         runs = runs.filter(pl.col("phase") == phase)
         if runs.is_empty():
             known = f"phases are {', '.join(phases)}" if phases else "the phase of none is known"
-            raise InsufficientDataError(f"no run has phase={phase}; {known}", way_out="phase=all takes all runs")
+            raise InsufficientDataError(f"no run has phase={phase}; {known}", hint="phase=all takes all runs")
     notes: list[str] = []
     prepared = runs.filter(pl.col("phase") == WARM_UP).height
     if phase == "all" and 0 < prepared < runs.height:
@@ -133,7 +133,7 @@ def select_runs(
         raise InsufficientDataError(
             f"no run with status {' or '.join(statuses)} among {runs.height} of resources {resources!r}, "
             f"phase {phase!r}, workload {workload or 'any'!r}",
-            way_out="see the table runs; allow=degraded takes degraded runs in",
+            hint="see the table runs; allow=degraded takes degraded runs in",
         )
     left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
     chosen = _add_setup_columns(ok, dataset, settings)

@@ -413,9 +413,9 @@ def refuse_unknown(runs: pl.DataFrame, column: str, option: str) -> None:
         return
     others = [name for name in (_SIZES if option == "x" else (*_SET_UPS, *_SIZES)) if _differs(runs, name)]
     instead = f"; {_describe_column_levels(runs, others[0])}: --{option} {others[0]}" if others else ""
-    way_out = describe_ingest_option([column]) if column in _STATED else None
-    way_out = f"or {way_out}" if way_out and instead else way_out
-    raise InsufficientDataError(f"no run has a {_WORDS.get(column, column)}{instead}", way_out=way_out)
+    hint = describe_ingest_option([column]) if column in _STATED else None
+    hint = f"or {hint}" if hint and instead else hint
+    raise InsufficientDataError(f"no run has a {_WORDS.get(column, column)}{instead}", hint=hint)
 
 
 def _differs(runs: pl.DataFrame, column: str) -> bool:

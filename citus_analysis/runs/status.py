@@ -234,7 +234,7 @@ def list_allowed_statuses(allow: str | Collection[str] = ()) -> tuple[str, ...]:
     words = [word.strip() for text in texts for word in str(text).split(",") if word.strip()]
     if unknown := [word for word in words if word not in STATUSES[:3]]:
         raise UsageError(
-            f"runs with the status {unknown[0]!r} cannot be allowed", way_out="allow 'doubtful', 'degraded', or nothing"
+            f"runs with the status {unknown[0]!r} cannot be allowed", hint="allow 'doubtful', 'degraded', or nothing"
         )
     return tuple(status for status in STATUSES if status == STATUSES[0] or status in words)
 

@@ -214,7 +214,7 @@ class ModelFit(Shown):
         if n.max() > most and not force:
             raise UsageError(
                 f"size {n.max():g} lies beyond twice the largest measured size ({self.sizes.max():g})",
-                way_out=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
+                hint=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
             )
         return model_named(self.model).curve(n, np.array(list(self.parameters.values())))
 
@@ -285,7 +285,7 @@ class ScalingFit(Shown):
             InsufficientDataError: the candidates cannot be distinguished, or each model is rejected.
         """
         if self.decided is None:
-            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+            raise InsufficientDataError(self.sentence(), hint="measure more sizes, each several times")
         return self.fits[self.decided]
 
     def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
@@ -306,7 +306,7 @@ class ScalingFit(Shown):
             UsageError: a size is not positive, or beyond the reach.
         """
         if not self.candidates:
-            raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
+            raise InsufficientDataError(self.sentence(), hint="measure more sizes, each several times")
         allowed = (self.decided,) if self.decided is not None else self.candidates
         bands = {name: self.fits[name].band(size, level, force=force) for name in allowed}
         foremost = bands[min(allowed, key=self.standing_order)]
@@ -687,7 +687,7 @@ def fit_model(
     if len(groups) < count:
         raise InsufficientDataError(
             f"{pluralize(len(groups), 'size')} cannot determine the {pluralize(count, 'parameter')} of {model.name}",
-            way_out="measure more sizes, or fit a simpler model",
+            hint="measure more sizes, or fit a simpler model",
         )
     if errors is not None:
         require_known("scale of errors", errors, get_args(Errors))

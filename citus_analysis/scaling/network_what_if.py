@@ -525,7 +525,7 @@ class RunTimes:
         for name, value in self.parts_us.items():
             require_known("part of an operation", name, EVERY_PART)
             if not 0 <= value < math.inf:
-                raise UsageError(f"the time of {name} is {value:g}", way_out="give finite times that are not negative")
+                raise UsageError(f"the time of {name} is {value:g}", hint="give finite times that are not negative")
 
 
 @dataclass(frozen=True)
@@ -552,9 +552,7 @@ class Placement:
         if not self.parts or len(set(self.parts)) < len(self.parts):
             raise UsageError("a station serves at least one part, and each once")
         if self.servers is not None and not self.servers >= 1:
-            raise UsageError(
-                f"a station with {self.servers:g} servers", way_out="give at least one, or none if unknown"
-            )
+            raise UsageError(f"a station with {self.servers:g} servers", hint="give at least one, or none if unknown")
         if any(not 0 <= share <= 1 for share in self.utilisation.values()):
             raise UsageError("utilisations are shares from 0 to 1")
 
@@ -971,7 +969,7 @@ def _average_by_threads(runs: Sequence[RunTimes], counts: Sequence[int]) -> tupl
 def _build_station_shapes(placements: Sequence[Placement], samples: Samples) -> tuple[StationShape, ...]:
     placed = [part for one in placements for part in one.parts]
     if len(set(placed)) < len(placed):
-        raise UsageError("a part is at two stations", way_out="name each part in one placement")
+        raise UsageError("a part is at two stations", hint="name each part in one placement")
     return tuple(
         StationShape(parts, one.servers, utilisation=tuple(sorted(one.utilisation.items())))
         for one in placements

@@ -335,8 +335,8 @@ def _check(
             raise UsageError(f"class {name} has neither a demand nor a think time: its throughput would be infinite")
     populations = math.prod(int(n) + 1 for n in customers.values())
     if populations * len(resources) > MOST_POPULATIONS:
-        way_out = "merge classes or reduce customers"
-        raise UsageError(f"{populations:,} populations are too many for an exact solution", way_out=way_out)
+        hint = "merge classes or reduce customers"
+        raise UsageError(f"{populations:,} populations are too many for an exact solution", hint=hint)
 
 
 # Closed networks of one class whose stations may have several servers, have no queue, or serve in batches.

@@ -118,7 +118,7 @@ def group_by_size(k: ArrayLike, x: ArrayLike) -> dict[float, Floats]:
     if not sizes.size:
         raise InsufficientDataError("no runs: nothing scales")
     if not (np.isfinite(sizes) & np.isfinite(values) & (sizes > 0) & (values > 0)).all():
-        raise UsageError("sizes and throughputs must be positive and finite", way_out="leave failed runs out")
+        raise UsageError("sizes and throughputs must be positive and finite", hint="leave failed runs out")
     return {float(size): values[sizes == size] for size in np.unique(sizes)}
 
 

@@ -85,7 +85,7 @@ def scale_runs(
     studied = read_studied_runs(source, metric, [*([x] if x else []), *(within or ()), *(only or {})], pool)
     frame, metric, find = studied.runs, studied.metric, studied.find_column
     if better_direction(metric) == "lower":
-        raise UsageError(f"{metric} is no rate: less of it is better", way_out="name a throughput: metric=...")
+        raise UsageError(f"{metric} is no rate: less of it is better", hint="name a throughput: metric=...")
     x = find(x or choose_size_column(studied))
     within, pool = None if within is None else [*map(find, within)], [*map(find, pool)]
     only = {find(name): value for name, value in (only or {}).items()}
@@ -146,7 +146,7 @@ def choose_size_column(studied: StudiedRuns) -> str:
     sizes = [*varying, *own]
     if len(sizes) > 1 and "workers" not in varying:
         said = [studied.callers_name(name) for name in sizes]
-        raise UsageError(f"{' and '.join(said)} are sizes: along which is not said", way_out=f"x={said[0]!r}")
+        raise UsageError(f"{' and '.join(said)} are sizes: along which is not said", hint=f"x={said[0]!r}")
     return "workers" if "workers" in varying or not sizes else sizes[0]
 
 

@@ -136,7 +136,7 @@ def with_log_runs(dataset: T, since: str = "", until: str = "", window_s: int = 
     window = LogWindow.between(since, until)
     if window_s and window_s not in INTERVALS:
         raise UsageError(
-            f"windows of {window_s} s", way_out=f"pass 0 or one of {', '.join(str(one) for one in INTERVALS)}"
+            f"windows of {window_s} s", hint=f"pass 0 or one of {', '.join(str(one) for one in INTERVALS)}"
         )
     asked = window_s or window.since or window.until
     if not asked and (_has_rows(dataset, "runs") or not _has_rows(dataset, "statements")):
@@ -161,7 +161,7 @@ def _build_log_runs(dataset: _WindowTables, window: LogWindow, window_s: int) ->
     if counts.is_empty():
         raise InsufficientDataError(
             f"no statement of a client is in the server logs of {window.label}",
-            way_out="log durations and statements of some sessions, or choose another window",
+            hint="log durations and statements of some sessions, or choose another window",
         )
     length = pl.duration(seconds=window_s)
     placed = counts.join(_count_workers(dataset), on="resource", how="left").with_columns(

@@ -115,14 +115,12 @@ class WindowedLogs:
         columns = ("source_id", "path", "resource", "format", "bytes")
         logs = dataset.scan("sources").select(columns).collect().join(ids, on="source_id", how="semi")
         if logs.is_empty():
-            raise InsufficientDataError(
-                "the dataset has no server logs", way_out="citus-analysis ingest LOGS --out DIR"
-            )
+            raise InsufficientDataError("the dataset has no server logs", hint="citus-analysis ingest LOGS --out DIR")
         chosen = logs
         for column, patterns, kind in (("resource", window.resources, "resource"), ("path", window.logs, "server log")):
             chosen = chosen.filter(pl.col(column).is_in(_match_names(logs[column].unique().to_list(), patterns, kind)))
         if chosen.is_empty():
-            raise InsufficientDataError(f"no server log is of {window.label}", way_out="see the table sources")
+            raise InsufficientDataError(f"no server log is of {window.label}", hint="see the table sources")
         return cls(dataset, window, chosen.sort("resource", "path"), chosen.height < logs.height)
 
     def scan(self, table: str, time: str) -> pl.LazyFrame:
@@ -148,7 +146,7 @@ def _time(text: str, name: str) -> datetime | None:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise UsageError(
-            f"parameter {name!r} is no time: {text!r}", way_out="write it as 2026-03-01T10:00 (UTC)"
+            f"parameter {name!r} is no time: {text!r}", hint="write it as 2026-03-01T10:00 (UTC)"
         ) from error
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 

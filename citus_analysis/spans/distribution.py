@@ -49,7 +49,7 @@ def time_histogram(
         (0.0, 10.0, 10, 0)
     """
     if bins < 2:
-        raise UsageError(f"bins is {bins}", way_out="ask for at least 2")
+        raise UsageError(f"bins is {bins}", hint="ask for at least 2")
     frame = convert_to_polars(times).select(by, pl.col(column).cast(pl.Float64) / 1000).drop_nulls()
     if frame.is_empty():
         empty = {name: pl.Series(dtype=pl.UInt32 if name in _COUNTS else pl.Float64) for name in _COLUMNS}

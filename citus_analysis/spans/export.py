@@ -63,8 +63,8 @@ def export_traces(
         raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        way_out = "make room, or choose another file"
-        raise UsageError(f"cannot be written: {reason}", path=out_path, way_out=way_out) from error
+        hint = "make room, or choose another file"
+        raise UsageError(f"cannot be written: {reason}", path=out_path, hint=hint) from error
 
 
 # The selection of traces for an export: those of a run, a resource or a time, the slowest of them, or the first.
@@ -113,7 +113,7 @@ class TraceSelection:
     def __post_init__(self) -> None:
         """Check the numbers and times."""
         if self.limit < 0 or (self.slowest is not None and self.slowest < 1):
-            raise UsageError("the number of statements must be positive", way_out="or 0 as the limit, for all of them")
+            raise UsageError("the number of statements must be positive", hint="or 0 as the limit, for all of them")
         if self.begin is not None and self.end is not None and self.begin >= self.end:
             raise UsageError(f"the time ends ({self.end}) before it begins ({self.begin})")
 

@@ -101,7 +101,7 @@ class SelectedStatements(Shown):
     def __post_init__(self, made_by: object) -> None:
         """Refuse statements that were not divided."""
         if made_by is not _SELECTING:
-            raise UsageError("statements of a page come from select_statements", way_out="pass its result")
+            raise UsageError("statements of a page come from select_statements", hint="pass its result")
 
     @property
     def height(self) -> int:
@@ -166,10 +166,10 @@ def select_statements(selection: Selection, dataset: TableSource, *, skip_first:
         raise InsufficientDataError(
             f"all {window.outside} sampled statements of these runs began before or ended after the time in which all "
             "main clients ran",
-            way_out="let the main clients run longer, or the sampled client end with them",
+            hint="let the main clients run longer, or the sampled client end with them",
         )
     if window.rows.is_empty():
-        raise InsufficientDataError("no sampled statements in these runs", way_out="see the table statements")
+        raise InsufficientDataError("no sampled statements in these runs", hint="see the table statements")
     # Statements that another node did not serve opened no connection.
     runs = window.rows.filter(pl.col("executed") != "local").select(_SELECTED_STATEMENTS_RUN).unique()
     stated = _find_runs_logging_connections(dataset).join(runs, on=_SELECTED_STATEMENTS_RUN, how="semi")

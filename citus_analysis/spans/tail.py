@@ -95,7 +95,7 @@ def tail_profile(
         needed = int(np.ceil(5 / share))
         raise InsufficientDataError(
             f"the slowest {format_percent(share, 1)} of {pluralize(composed.height, 'statement')} are {n_tail}",
-            way_out=f"give at least {needed} statements or a larger share",
+            hint=f"give at least {needed} statements or a larger share",
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")
     marked = _add_factor_columns(ordered, met).with_columns(tail=pl.col("order") < n_tail)

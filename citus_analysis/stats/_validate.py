@@ -25,10 +25,10 @@ def validate_sample(values: ArrayLike, least: int = 1, what: str = "the sample")
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise UsageError(f"{what} has {array.ndim} dimensions", way_out="pass a one-dimensional array")
+        raise UsageError(f"{what} has {array.ndim} dimensions", hint="pass a one-dimensional array")
     wrong = int(array.size - np.isfinite(array).sum())
     if wrong:
-        raise UsageError(f"{what} has {pluralize(wrong, 'missing or infinite value')}", way_out="remove them first")
+        raise UsageError(f"{what} has {pluralize(wrong, 'missing or infinite value')}", hint="remove them first")
     if array.size < least:
         raise InsufficientDataError(f"{what} has {pluralize(array.size, 'value')}; at least {least} are needed")
     return array
@@ -37,14 +37,14 @@ def validate_sample(values: ArrayLike, least: int = 1, what: str = "the sample")
 def check_level(level: float) -> float:
     """The confidence level, which lies between 0 and 1 (0.95, not 95)."""
     if not 0 < level < 1:
-        raise UsageError(f"a confidence level of {level:g} is not between 0 and 1", way_out="pass 0.95 for 95 %")
+        raise UsageError(f"a confidence level of {level:g} is not between 0 and 1", hint="pass 0.95 for 95 %")
     return float(level)
 
 
 def check_percentile(q: float) -> float:
     """A percentile, given in per cent, as a fraction; at least 1, so that 99 cannot be confused with 0.99."""
     if not 1 <= q < 100:
-        raise UsageError(f"a percentile of {q:g} is not between 1 and 100", way_out="pass 99 for the 99th")
+        raise UsageError(f"a percentile of {q:g} is not between 1 and 100", hint="pass 99 for the 99th")
     return q / 100
 
 

@@ -270,7 +270,7 @@ def find_changes(values: ArrayLike, alpha: float = CHANGE_ALPHA) -> ChangePoints
 
 def _check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
-        raise UsageError(f"a level of {alpha:g} is not between 0 and 1", way_out="pass 0.002 for 0.2 %")
+        raise UsageError(f"a level of {alpha:g} is not between 0 and 1", hint="pass 0.002 for 0.2 %")
 
 
 def threshold(n: int, alpha: float = CHANGE_ALPHA) -> float:

@@ -353,8 +353,8 @@ def _choose_conbench_unit(metric: str) -> tuple[str, float]:
     """
     seconds = SECONDS_PER_UNIT.get(unit_of(metric) or "")
     if metric != METRIC and seconds is None:
-        way_out = "it takes throughput_ops_s and times, such as mean_us or p99_us"
-        raise UsageError(f"Conbench has no unit for {metric}", way_out=way_out)
+        hint = "it takes throughput_ops_s and times, such as mean_us or p99_us"
+        raise UsageError(f"Conbench has no unit for {metric}", hint=hint)
     return ("i/s", 1.0) if seconds is None else ("s", seconds)
 
 

@@ -320,8 +320,8 @@ def gate(
     adjusted = compare_many([replace(c, holm_family="gate") for _, c in found], level=level)
     checks = tuple(_check(c, level) for (one, _), c in zip(found, adjusted, strict=True) if is_shown(c, one.shown))
     if not checks:
-        way_out = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
-        raise InsufficientDataError("candidate and baseline have no configuration in common", way_out=way_out)
+        hint = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
+        raise InsufficientDataError("candidate and baseline have no configuration in common", hint=hint)
     cells = [_find_unmatched_configurations(table, one) for table, one in zip(tables, asked, strict=True)]
     along = "{} differs between the datasets: the check is of both"
     notes = (note for one in asked for note in (*one.notes, *map(along.format, one.along)))

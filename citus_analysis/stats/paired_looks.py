@@ -177,9 +177,9 @@ def estimate_anytime_interval(differences: Floats, level: float = LEVEL) -> tupl
 def _log_ratios(base: Sequence[float], change: Sequence[float]) -> Floats:
     sides = (np.asarray(base, dtype=np.float64), np.asarray(change, dtype=np.float64))
     if sides[0].shape != sides[1].shape:
-        raise UsageError("base and change have different numbers of runs", way_out="give both of each pair")
+        raise UsageError("base and change have different numbers of runs", hint="give both of each pair")
     if any((side <= 0).any() or not np.isfinite(side).all() for side in sides):
-        raise UsageError("a throughput is not a positive number", way_out="leave out pairs with a failed run")
+        raise UsageError("a throughput is not a positive number", hint="leave out pairs with a failed run")
     return np.log(sides[1] / sides[0])
 
 

@@ -60,7 +60,7 @@ def check_supports(n: int, q: float) -> None:
     """
     if n < (needed := count_supporting_values(q)):
         raise InsufficientDataError(
-            f"a run of {n:,} values has no {q:g}th percentile", way_out=f"at least {needed:,} values are needed"
+            f"a run of {n:,} values has no {q:g}th percentile", hint=f"at least {needed:,} values are needed"
         )
 
 
@@ -80,7 +80,7 @@ def compute_percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[in
     if n < needed:
         raise InsufficientDataError(
             f"too few values ({n:,}) for a {level * 100:g} % interval of the {q:g}th percentile",
-            way_out=f"at least {needed} are needed",
+            hint=f"at least {needed} are needed",
         )
     tail, p = (1 - level) / 2, check_percentile(q)
     low = compute_binomial_quantile(tail, n, p)
@@ -217,7 +217,7 @@ def merge_histograms(buckets: Frame, by: Sequence[str] = ("section",)) -> pl.Dat
             f"buckets [{first['bucket_low_us']:g}, {first['bucket_high_us']:g}) µs and the one from "
             f"{first['next_low_us']:g} µs overlap, so the clients' counts cannot be added",
             place=where,
-            way_out="let all clients record with the same measurement type and the same number of buckets",
+            hint="let all clients record with the same measurement type and the same number of buckets",
         )
     return merged
 
@@ -255,7 +255,7 @@ def compute_histogram_percentiles(
     """
     wrong = [q for q in quantiles if not 0 < q <= 1]
     if wrong:
-        raise UsageError(f"{wrong[0]:g} is not a quantile", way_out="pass fractions above 0 and up to 1, such as 0.99")
+        raise UsageError(f"{wrong[0]:g} is not a quantile", hint="pass fractions above 0 and up to 1, such as 0.99")
     running, operations = _make_window_expr(pl.col("count").cum_sum(), by), _make_window_expr(pl.col("count").sum(), by)
     # 0.95 * 100 is 95.00000000000001 in floating point; without rounding its ceiling would be 96.
     rank = (pl.col("quantile") * pl.col("operations")).round(6).ceil().clip(lower_bound=1)

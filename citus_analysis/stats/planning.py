@@ -154,7 +154,7 @@ def required_runs(
     if not relative_half_width > 0 or mean == 0:
         raise UsageError("a relative half-width needs a positive size and a mean other than 0")
     if not 0 < assurance < 1:
-        raise UsageError(f"an assurance of {assurance:g} is not between 0 and 1", way_out="pass 0.8 for 80 %")
+        raise UsageError(f"an assurance of {assurance:g} is not between 0 and 1", hint="pass 0.8 for 80 %")
     require_known("interval method", method, ["t", "normal"])
     made, ratio = sample.size, float(sample.std(ddof=1)) / (relative_half_width * mean)
     by_normal = max(2, math.ceil((compute_normal_quantile((1 + level) / 2) * ratio) ** 2))

@@ -503,7 +503,7 @@ def choose_compared_column(studied: StudiedRuns) -> str:
     for names in (texts, [*own, *(name for name in load if not own)], list(dict.fromkeys(sizes))[:1]):
         if len(names) > 1:
             said = [studied.callers_name(name) for name in names]
-            raise UsageError(f"{' and '.join(said[:4])} can be compared: which is not said", way_out=f"by={said[0]!r}")
+            raise UsageError(f"{' and '.join(said[:4])} can be compared: which is not said", hint=f"by={said[0]!r}")
         if names:
             return names[0]
     if "system" in runs.columns:
@@ -691,7 +691,7 @@ def _explain_no_comparison(runs: pl.DataFrame, question: ComparisonQuestion) -> 
     raise InsufficientDataError(
         f"nothing to compare: no two levels of {by} have runs with equal {', '.join(strata)}; "
         f"the closest differ in {', '.join(closest)}",
-        way_out=f"pool these to compare them all the same (--pool {','.join(closest)}; pool={list(closest)} in Python)",
+        hint=f"pool these to compare them all the same (--pool {','.join(closest)}; pool={list(closest)} in Python)",
     )
 
 

@@ -36,7 +36,7 @@ def require_metric_direction(metric: str) -> bool:
     if (direction := better_direction(metric)) is None:
         raise UsageError(
             f"the name {metric!r} does not say whether higher or lower values are better",
-            way_out="name the column with its unit (_ops_s, _per_s, _us, _ms), or compare it without a judgement",
+            hint="name the column with its unit (_ops_s, _per_s, _us, _ms), or compare it without a judgement",
         )
     return direction == "higher"
 
@@ -141,7 +141,7 @@ def _choose_metric(design: Design, metric: str | None) -> str:
     if len(design.metrics) > 1:
         raise UsageError(
             f"{' and '.join(design.metrics[:4])} are measured: which is to be compared is not said",
-            way_out=f"metric={design.metrics[0]!r}",
+            hint=f"metric={design.metrics[0]!r}",
         )
     return METRIC
 
@@ -153,7 +153,7 @@ def _check_metric(frame: pl.DataFrame, metric: str) -> None:
     if metric in frame.columns and frame.schema[metric] == pl.String:
         raise UsageError(
             f"{metric!r} holds texts, not numbers: {frame[metric].drop_nulls().head(2).to_list()}",
-            way_out="convert it, or read the file with ca.study(PATH), which knows decimal marks",
+            hint="convert it, or read the file with ca.study(PATH), which knows decimal marks",
         )
     raise UnknownNameError("metric", metric, known)
 
@@ -227,7 +227,7 @@ def select_measured_runs(
     if measured.is_empty():
         where = "".join(f", {name}={value}" for name, value in (only or {}).items())
         raise InsufficientDataError(
-            f"no run with status {' or '.join(statuses)}{where} has a {metric}", way_out=_choose_allow_hint(left_out)
+            f"no run with status {' or '.join(statuses)}{where} has a {metric}", hint=_choose_allow_hint(left_out)
         )
     return measured, (*notes, *write_used_run_notes(measured))
 
@@ -333,7 +333,7 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
             raise UsageError(
                 f"runs of several systems ({', '.join(map(str, systems))}) would become one mean"
                 + (f" at {where}" if where else ""),
-                way_out=f"add it to the columns of a configuration: by={['system', *by]}",
+                hint=f"add it to the columns of a configuration: by={['system', *by]}",
             )
 
 

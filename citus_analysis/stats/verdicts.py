@@ -95,7 +95,7 @@ class Evidence:
             UsageError: unequal numbers of runs, fewer than two blocks, or a value that is not positive.
         """
         if a.size != b.size or a.size < 2:
-            raise UsageError(f"{a.size} against {b.size} runs make no blocks", way_out="pass two or more runs of each")
+            raise UsageError(f"{a.size} against {b.size} runs make no blocks", hint="pass two or more runs of each")
         if min(a.min(), b.min()) <= 0:
             raise UsageError("the ratio of a block needs positive values")
         ratios = np.log(a / b)
@@ -728,7 +728,7 @@ def _judge_evidence(
     """The comparison by the evidence; `names` are the labels of both sets and the metric."""
     check_level(level)
     if not margin > 0:
-        raise UsageError(f"a margin of {margin:g} is not positive", way_out="pass 0.05 for 5 %")
+        raise UsageError(f"a margin of {margin:g} is not positive", hint="pass 0.05 for 5 %")
     ratio = evidence.interval(level)
     p_difference, p_equivalence = evidence.p_difference(), evidence.p_equivalence(margin)
     mean_a, mean_b = (estimate_mean_from_summary(*side, level=level, method="log-t") for side in sides)

@@ -200,7 +200,7 @@ def add_up(sums: Sequence[tuple[Sequence[float], float]], *, digits: int = 0, mo
     for parts, whole in sums:
         if abs(math.fsum(parts) - whole) > max(0.5 * 10.0**-digits, 1e-6 * max(map(abs, (*parts, whole)))):
             named = " + ".join(f"{part:g}" for part in parts)
-            raise UsageError(f"the parts {named} do not add up to {whole:g}", way_out="say them without their whole")
+            raise UsageError(f"the parts {named} do not add up to {whole:g}", hint="say them without their whole")
 
     def agree(decimals: int) -> bool:
         pairs = ((math.fsum(round(part, decimals) for part in parts), round(whole, decimals)) for parts, whole in sums)

@@ -24,7 +24,7 @@ def raising(error: Exception) -> None:
 
 def test_an_error_is_the_one_that_was_raised() -> None:
     errors = [
-        InputError("is empty", path="a.log", place="line 1", way_out="remove it"),
+        InputError("is empty", path="a.log", place="line 1", hint="remove it"),
         UnknownNameError("f", "x", ["y"]),
     ]
     with start_worker_processes(1, prepare=nothing) as executor:

@@ -389,11 +389,11 @@ def test_an_output_in_the_frame_of_a_pod(name: str, output: bytes, mark: bytes) 
         ("", {}),
     ],
 )
-def test_only_certain_facts_are_read_off_a_hint(preceding_text: str, facts: dict[str, str | int]) -> None:
+def test_only_certain_facts_are_read_off_the_text_before(preceding_text: str, facts: dict[str, str | int]) -> None:
     assert parse_preceding_facts(preceding_text) == facts
 
 
-def test_a_hint_is_redacted_printable_and_short() -> None:
+def test_the_text_before_an_output_is_redacted_printable_and_short() -> None:
     command = b"+ PGPASSWORD=s3cret pgbench postgresql://bench:s3cret@db1/x \x1b[31m\x00\n"
     text = b"+ echo\n" * 2000 + command + pgbench(1)
     (one,) = covering(text)

@@ -95,7 +95,7 @@ def test_monitored_and_other_runs_share_no_set_up_here(recorded_dataset: Dataset
     # The runs that are not monitored are pgbench's; once, all were pooled over loads, workloads and table sizes.
     with pytest.raises(InsufficientDataError, match="no two levels of monitored have runs with equal") as no:
         compare_runs(recorded_dataset, by="monitored")
-    assert "--pool " in str(no.value.way_out)
+    assert "--pool " in str(no.value.hint)
 
 
 @pytest.mark.parametrize("axis", ["workers", "threads"])

@@ -74,7 +74,7 @@ def test_what_is_as_it_should_be(experiment: Callable[..., Experiment], tmp_path
 def test_a_prefix_that_cannot_be_paired_is_warned_of(experiment: Callable[..., Experiment], tmp_path: Path) -> None:
     check = found(experiment(matrix={"monitored": [True]}), tmp_path)["log_line_prefix"]
     assert check.verdict == "warning"
-    assert "time (%m or %n), process (%p), application (%a)" in check.way_out
+    assert "time (%m or %n), process (%p), application (%a)" in check.hint
 
 
 def test_a_user_who_may_create_nothing_is_refused_before_anything_is_made(

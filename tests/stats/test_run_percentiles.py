@@ -52,7 +52,7 @@ def test_what_the_values_cannot_support_is_refused_with_the_number_needed() -> N
     rng = np.random.default_rng(6)
     with pytest.raises(InsufficientDataError, match=r"a run of 60 values has no 99th percentile") as refused:
         run_percentile_interval([rng.lognormal(7, 0.5, 60), rng.lognormal(7, 0.5, 50)], 99)
-    assert "at least 100 values are needed" in str(refused.value.way_out)
+    assert "at least 100 values are needed" in str(refused.value.hint)
     with pytest.raises(InsufficientDataError, match="a run of 0 values"):
         run_percentile_interval([], 50)
     alone = run_percentile_interval([rng.lognormal(7, 0.5, 150)], 99)

@@ -269,7 +269,7 @@ def test_what_the_clients_did_is_never_pooled_unasked() -> None:
     ]
     with pytest.raises(InsufficientDataError, match="the closest differ in phase") as refused:
         stats.compare_runs(runs(*mixed), by="monitored")
-    assert "--pool phase" in str(refused.value.way_out)
+    assert "--pool phase" in str(refused.value.hint)
     (comparison,) = stats.compare_runs(runs(*mixed), by="monitored", pool=["phase"])
     assert "differs in phase: load against run" in comparison.warnings
 

@@ -47,14 +47,14 @@ class InstalledPart:
     Attributes:
         found: version or place; None if it is missing.
         costs: functions that need it.
-        way_out: how to install it.
+        hint: how to install it.
         required: whether no command works without it.
     """
 
     name: str
     found: str | None
     costs: str
-    way_out: str
+    hint: str
     required: bool = False
 
 
@@ -74,8 +74,8 @@ def _check_packages() -> Iterator[InstalledPart]:
                 name, _find_package_version(name), "any work at all", f"pip install {name}", required=True
             )
         elif extra:
-            way_out = f"pip install '{_DISTRIBUTION}[{extra}]'"
-            yield InstalledPart(name, _find_package_version(name), _EXTRAS[extra], way_out)
+            hint = f"pip install '{_DISTRIBUTION}[{extra}]'"
+            yield InstalledPart(name, _find_package_version(name), _EXTRAS[extra], hint)
 
 
 def _find_package_version(package: str) -> str | None:
@@ -99,14 +99,14 @@ def _check_scanner() -> InstalledPart:
         found, costs = None, redact(f"reading of server logs ({error})")
     else:
         costs = "reading of server logs"
-    way_out = "make setup, or pip install citus-analysis again"
-    return InstalledPart("compiled scanner", found, costs, way_out, required=True)
+    hint = "make setup, or pip install citus-analysis again"
+    return InstalledPart("compiled scanner", found, costs, hint, required=True)
 
 
 def _check_programs() -> Iterator[InstalledPart]:
-    for name, (costs, way_out) in _PROGRAMS.items():
+    for name, (costs, hint) in _PROGRAMS.items():
         found = _find_browser() if name == "chromium" else shutil.which(name)
-        yield InstalledPart(name, found, costs, way_out)
+        yield InstalledPart(name, found, costs, hint)
 
 
 def _check_citus() -> InstalledPart:
@@ -153,7 +153,7 @@ def command(as_json: bool) -> int:
     """List the installed parts, and the functions that each missing part disables."""
     parts = examine()
     python, width = platform.python_version(), max(len(part.name) for part in parts)
-    states = [part.found or f"missing: no {part.costs}; get {part.way_out}" for part in parts]
+    states = [part.found or f"missing: no {part.costs}; get {part.hint}" for part in parts]
     lines = [f"{part.name:<{width}}  {state}" for part, state in zip(parts, states, strict=True)]
     text = "\n".join([f"Python {python}, citus-analysis {version(_DISTRIBUTION)}", *lines])
     print_result({"python": python, "parts": [asdict(part) for part in parts]} if as_json else text)

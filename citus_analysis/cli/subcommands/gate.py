@@ -46,7 +46,7 @@ def command(
     from citus_analysis.stats import gate
 
     if resolve_place(folder) == resolve_place(baseline):
-        raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
+        raise UsageError("a dataset cannot be judged by itself", path=folder, hint="name another --baseline")
     try:
         found = gate(
             open_dataset(open_or_ingest_dataset(folder)),
@@ -56,7 +56,7 @@ def command(
         )
     except InsufficientDataError as error:
         # The exit code 1 is reserved for a candidate that is worse.
-        raise InputError(error.problem, path=folder, way_out=error.way_out) from error
+        raise InputError(error.problem, path=folder, hint=error.hint) from error
     _print(found, "json" if as_json else form)
     return found.exit_code
 

@@ -29,12 +29,12 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
     from citus_analysis.errors import UsageError
 
     if write is not None and write.is_file():
-        raise UsageError("exists already", path=write, way_out="name another file, or remove it first")
+        raise UsageError("exists already", path=write, hint="name another file, or remove it first")
     found = inspect(expand_sources(sources), **meta)
     if write is not None:
         try:
             with open_output(write) as out:
                 out.write(found.identity_yml().encode())
         except OSError as error:
-            raise UsageError(f"cannot be written: {error.strerror}", path=write, way_out="name another file") from error
+            raise UsageError(f"cannot be written: {error.strerror}", path=write, hint="name another file") from error
     print_result(found.to_dict() if as_json else str(found))

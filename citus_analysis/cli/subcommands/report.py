@@ -73,10 +73,10 @@ def _choose_given_places(places: tuple[Path | str, ...], option: Path | str | No
 
     if option is not None and places not in ((), (option,)):
         problem = f"two datasets are given, {places[0]} and --dataset {option}"
-        raise UsageError(problem, way_out="make one report after the other")
+        raise UsageError(problem, hint="make one report after the other")
     given = places if option is None else (option,)
     if not given:
-        raise UsageError("no dataset is given", way_out="citus-analysis report NAME DIR --out OUT")
+        raise UsageError("no dataset is given", hint="citus-analysis report NAME DIR --out OUT")
     return given
 
 

@@ -104,7 +104,7 @@ def command(
     if restore is not None:
         return _restore(restore)
     if experiment is None:
-        raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
+        raise UsageError("no experiment file is given", hint="name a file, or a shipped experiment such as laptop")
     choice = Choice((*cells, *only), retry_failed, more or 0)
     experiments = _build_experiments(experiment, changes, choice, pairs, other)
     if dry_run:
@@ -112,7 +112,7 @@ def command(
     if check:
         return _print_checks(experiments, out, as_json=as_json)
     if out is None:
-        raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
+        raise UsageError("no --out DIR is given", hint="name a folder for the artefact tree")
     if pairs:
         return _measure_pairs(experiments, out, pairs, choice, replace_table=replace_table, as_json=as_json)
     return _launch(experiments[0], out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
@@ -141,11 +141,11 @@ def _build_experiments(
     if not pairs and not other:
         return loaded
     if pairs is None:
-        raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
+        raise UsageError("--change belongs to --pairs", hint="use --set to change the experiment itself")
     if len(choice.only) > 1:
-        raise UsageError("pairs are of one configuration", way_out="name one CELL")
+        raise UsageError("pairs are of one configuration", hint="name one CELL")
     if choice.goes_on:
-        raise UsageError("--more and --retry-failed do not go with --pairs", way_out="repeat the call: it continues")
+        raise UsageError("--more and --retry-failed do not go with --pairs", hint="repeat the call: it continues")
     return [*loaded, load_experiment(name, {**changes, **other})]
 
 
@@ -266,8 +266,8 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
     for note in summary.notes:
         click.echo(make_printable(f"note: {note}"), err=True)
     if summary.stopped:
-        way_out = "fix the cause, then run again with --retry-failed"
-        click.echo(make_printable(f"stopped: {summary.stopped} ({way_out})"), err=True)
+        hint = "fix the cause, then run again with --retry-failed"
+        click.echo(make_printable(f"stopped: {summary.stopped} ({hint})"), err=True)
     degraded = f"{len(summary.degraded)} degraded, " if summary.degraded else ""
     ended = f"{len(summary.verified)} runs verified, {degraded}{len(summary.failed)} failed"
     counts = f"{ended}, {len(summary.skipped)} not needed"

@@ -81,7 +81,7 @@ def command(
     count = int(chosen.spans.select(pl.len()).collect().item())
     if not count:
         problem = "the dataset has no spans" if begin is end is None else "no statement began in that time"
-        raise InsufficientDataError(problem, path=folder, way_out="ingest server logs")
+        raise InsufficientDataError(problem, path=folder, hint="ingest server logs")
     log = dataset.scan("log_events")
     written = export_traces(chosen.spans, chosen.statements, out, kind, nodes=dataset.nodes(), log_events=log)
     _report(out, f"{written} {'spans' if kind == 'otlp' else 'trace events'}", written.left_out, count, chosen)

@@ -85,7 +85,7 @@ def unpack(content: Content, kind: str, folder: Path) -> Problems:
             for name, stream in members:
                 _write(folder, name, stream, room, problems)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, InputError) as error:
-        if isinstance(error, InputError) and error.way_out == room.WAY_OUT:
+        if isinstance(error, InputError) and error.hint == room.WAY_OUT:
             raise
         problems.append(("", f"is damaged: {error.problem if isinstance(error, InputError) else error}"))
     return problems
@@ -108,7 +108,7 @@ class _Room:
         if self.bytes > max(_ALWAYS_BYTES, _TIMES * self.content.path.stat().st_size):
             problem = f"unpacks to more than {_TIMES} times its size"
         if problem:
-            raise InputError(problem, path=self.content.path, way_out=self.WAY_OUT)
+            raise InputError(problem, path=self.content.path, hint=self.WAY_OUT)
 
 
 def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, problems: Problems) -> None:

@@ -513,7 +513,7 @@ class Content:
             raise InputError(
                 f"longer than {limit} bytes, the limit for this format, which is read into memory at once",
                 path=self.path,
-                way_out="split the file",
+                hint="split the file",
             )
         return data
 
@@ -679,4 +679,4 @@ def _skip_line(reader: StreamReader) -> tuple[int, bytes]:
 
 def _make_read_error(path: Path, error: Exception) -> InputError:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return InputError(f"cannot be read: {reason}", path=path, way_out="check the file and its permissions")
+    return InputError(f"cannot be read: {reason}", path=path, hint="check the file and its permissions")

@@ -1089,7 +1089,7 @@ class _BracketWalk:
         if self._read - first > RECORD_CAP:
             if depth <= 0 and self._gap is None:
                 problem = f"more than {RECORD_CAP >> 20} MiB before the array of records"
-                raise FormatError(problem, way_out="split the file")
+                raise FormatError(problem, hint="split the file")
             self._gap = self._opened[-1].at if depth > 0 else self._gap
             self._give_up()
             return

@@ -103,7 +103,7 @@ class Decoration(Step):
             rows = put_together(rows)
         if self.unordered:
             problem = "the lines are not in the order of their stamps, and more than 1 GiB"
-            refusal = InputError(problem, way_out="sort the file by its stamps, or divide it")
+            refusal = InputError(problem, hint="sort the file by its stamps, or divide it")
             rows = sort_pieces_by_time(rows, sys.maxsize, refusal, newest_first=self.newest_first)
         elif self.believed:
             rows = take_while_in_order(rows)

@@ -193,7 +193,7 @@ class Export(ExportShape, Step):
             records = take_while_in_order(records)
         if self.late_ns:
             problem = "records are so far out of order that more than 1 GiB would be held to sort them"
-            refusal = InputError(problem, way_out="sort the file by the time of its records, or export shorter times")
+            refusal = InputError(problem, hint="sort the file by the time of its records, or export shorter times")
             records = sort_pieces_by_time(records, self.late_ns, refusal, newest_first=self.newest_first)
         if self.newline or self.part:
             # A piece without bytes, after which nothing came, is no line.

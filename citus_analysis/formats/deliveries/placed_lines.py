@@ -439,7 +439,7 @@ def take_while_in_order(pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame
     for piece in pieces:
         order.add(piece["time"])
         if order.is_broken:
-            raise OutOfOrderError("the lines are not in the order of their times", way_out="ingest again")
+            raise OutOfOrderError("the lines are not in the order of their times", hint="ingest again")
         yield piece
 
 

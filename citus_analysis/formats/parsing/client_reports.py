@@ -167,7 +167,7 @@ class ReportParser:
         """
         yield from parse_each_block(content, self.block, self.too_long)
         if not self.recognised:
-            raise FormatError(f"contains no line of {self.tool}", path=content.path, way_out="choose another --format")
+            raise FormatError(f"contains no line of {self.tool}", path=content.path, hint="choose another --format")
         yield self.finish()
 
     @abstractmethod

@@ -366,7 +366,7 @@ def make_interleaving_error(text: bytes, first: Format, second: OutputChunk) -> 
     problem = f"lines of {first.name} and {name} alternate: {name} begins here, and lines of {first.name} follow"
     if first is second.format:
         problem = f"lines of several outputs of {name} alternate from here on"
-    return FormatError(problem, place=f"line {line}", way_out="write each tool's output to a file of its own")
+    return FormatError(problem, place=f"line {line}", hint="write each tool's output to a file of its own")
 
 
 # What a format rejects of an output, by reading it: how transcripts and mingled lines are found.
@@ -692,4 +692,6 @@ def _find_unread_ranges(text: bytes, bounds: Sequence[OutputBounds]) -> Iterator
 
 
 def _build_output(text: bytes, begin: int, own: slice, end: int, of: Format) -> ToolOutput:
-    return ToolOutput(begin, end, own.start - begin, end - own.stop, of.name, extract_preceding_text(text[begin : own.start]))
+    return ToolOutput(
+        begin, end, own.start - begin, end - own.stop, of.name, extract_preceding_text(text[begin : own.start])
+    )

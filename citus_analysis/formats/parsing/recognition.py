@@ -262,7 +262,7 @@ class _Text:
         try:
             found = find_outputs(text, lambda head: self.best(head)[0])
         except FormatError as error:
-            return [replace(whole, problem=f"{error.problem} ({error.way_out})")]
+            return [replace(whole, problem=f"{error.problem} ({error.hint})")]
         if not found or (len(found) == 1 and not found[0].transcript_bytes and not found[0].transcript_after_bytes):
             return [self._timed(whole)]
         return [

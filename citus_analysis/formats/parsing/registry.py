@@ -159,7 +159,7 @@ def _check_measures(one: Format) -> None:
         raise UsageError(
             f"the format {one.name} declares measures that are not columns of operation_latencies: "
             f"{', '.join(sorted(unknown))}",
-            way_out="see docs/tables.md for the columns",
+            hint="see docs/tables.md for the columns",
         )
 
 
@@ -182,6 +182,6 @@ def _merge_declarations(
             if first != meant:
                 raise UsageError(
                     f"the formats {owner} and {one.name} declare the {kind} {name!r} differently",
-                    way_out=f"rename the {kind} of {one.name}, or uninstall its package",
+                    hint=f"rename the {kind} of {one.name}, or uninstall its package",
                 )
     return {name: meant for name, (meant, _) in agreed.items()}

@@ -128,7 +128,7 @@ class LocalTime:
             raise FormatError(
                 f"the times are in {name}, which is the time of several zones ({', '.join(meanings)}){given}",
                 path=self.path,
-                way_out=f"name the zone: --meta timezone={meanings[0]}",
+                hint=f"name the zone: --meta timezone={meanings[0]}",
             )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from citus_analysis.redaction import redact
 from citus_analysis.schema import WARM_UP
 
-#: A hint keeps this many characters, the last ones.
+#: The text before an output keeps this many characters, the last ones.
 PRECEDING_CHARS: Final = 2000
 
 _NAME: Final = rb"[A-Za-z_][\w.-]*"

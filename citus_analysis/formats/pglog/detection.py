@@ -220,16 +220,16 @@ def _make_prefix_error(content: Content, sample: bytes, given: str | None) -> Fo
     first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
     tried = "none could be inferred" if given is None else f"{given!r} does not fit, and none could be inferred"
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
-        way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
+        hint = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
     elif _WHOLE.search(sample):
-        way_out = "syslog joined several lines of a message; set syslog_split_messages = on, or log to stderr"
+        hint = "syslog joined several lines of a message; set syslog_split_messages = on, or log to stderr"
     else:
-        way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
+        hint = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
     return FormatError(
         f"no line begins with a log_line_prefix: {tried}; the first line is {first!r}",
         path=content.path,
         place="line 1",
-        way_out=way_out,
+        hint=hint,
     )
 
 
@@ -309,7 +309,7 @@ def _refuse_two_servers(chunks: Iterable[ChunkTables]) -> None:
         "holds the logs of two servers, one after the other: time goes back, and processes of the same number wrote at "
         "the same time before",
         place=f"byte {offset[place]}",
-        way_out="give each server's log as a file of its own",
+        hint="give each server's log as a file of its own",
     )
 
 

@@ -339,13 +339,13 @@ def compile_prefix(text: str) -> Prefix:
             raise UsageError(
                 f"log_line_prefix has an unknown escape %{letter}",
                 place=repr(text),
-                way_out=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in sorted(known))} %q %%",
+                hint=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in sorted(known))} %q %%",
             )
     if len(elements) >= MAX_ELEMENTS:
         raise UsageError(
             f"log_line_prefix has {len(elements)} escapes and texts between them",
             place=repr(text),
-            way_out=f"use a prefix with fewer than {MAX_ELEMENTS}",
+            hint=f"use a prefix with fewer than {MAX_ELEMENTS}",
         )
     return Prefix(text, tuple(elements), len(elements) if optional_from is None else optional_from)
 

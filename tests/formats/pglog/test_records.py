@@ -251,7 +251,7 @@ def test_a_log_under_no_known_prefix_names_what_was_tried(tmp_path: Path) -> Non
     message = str(caught.value)
     assert "ninety nine" in message
     assert "'%m [%p] '" in message
-    assert "log_line_prefix" in str(caught.value.way_out)
+    assert "log_line_prefix" in str(caught.value.hint)
 
 
 def test_detection(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_any_other_text_is_refused_in_words(text: str) -> None:
     else:
         error = None
         assert parse_form(str(form)) == form
-    assert error is None or error.way_out
+    assert error is None or error.hint
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_wrong_file_is_refused_with_its_place(text: str, problem: str, tmp_pat
     with pytest.raises(InputError, match=problem) as found:
         read_claims(file)
     assert str(found.value).startswith(str(file))
-    assert found.value.way_out
+    assert found.value.hint
 
 
 def test_a_file_that_is_not_there_is_an_error_of_the_input(tmp_path: Path) -> None:
