@@ -67,8 +67,8 @@ def compared(a: Floats, b: Floats) -> tuple[float, bool] | None:
     if not total:
         return float(np.expm1(abs(hot))), bool(hot)
     difference = float(np.mean(warm[0].mean(axis=1) - warm[1].mean(axis=1)))
-    freedom = total**2 / float((variances**2).sum())
-    limit = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * total**0.5 / both.sum()
+    df = total**2 / float((variances**2).sum())
+    limit = float(stats.t.ppf((1 + LEVEL) / 2, df)) * total**0.5 / both.sum()
     return float(np.expm1(abs(hot))), bool(abs(difference) > limit)
 
 

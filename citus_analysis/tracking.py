@@ -415,7 +415,7 @@ def track(
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     alpha: float = CHANGE_ALPHA,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
     since: str | datetime | None = None,
 ) -> Track:
     """Find changes of metrics over runs of several datasets, and other changes near them.
@@ -433,7 +433,7 @@ def track(
         pool: columns that do not separate series (such as `family`, if experiments have different names).
         only: column -> value; only runs with this value.
         alpha: probability of a false alarm in one series.
-        allow: `degraded` to track degraded runs as well; a warning gives their number.
+        include_status: `degraded` to track degraded runs as well; a warning gives their number.
         since: a dataset's name or a time; the verdict is about changes that were first reported from it on.
 
     Raises:
@@ -454,7 +454,7 @@ def track(
     notes: list[str] = []
     series: list[TrackedSeries] = []
     for metric in names:
-        runs, said = _build_run_history(sources, metric, only, allow)
+        runs, said = _build_run_history(sources, metric, only, include_status)
         notes += said
         series += [_track_series(metric, key, part, settings, alpha) for key, part in _iterate_strata(runs, pool)]
     judged = sum(one.found.judged for one in series)
@@ -512,14 +512,17 @@ def _name_datasets(datasets: Sequence[TableSource] | Mapping[str, TableSource]) 
 
 
 def _build_run_history(
-    sources: Mapping[str, TableSource], metric: str, only: Mapping[str, object] | None, allow: str | Collection[str]
+    sources: Mapping[str, TableSource],
+    metric: str,
+    only: Mapping[str, object] | None,
+    include_status: str | Collection[str],
 ) -> tuple[pl.DataFrame, list[str]]:
     """The runs of all datasets in the order of time, each with its dataset and its other measures."""
     parts: list[pl.DataFrame] = []
     notes: list[str] = []
     for name, source in sources.items():
         try:
-            runs, said = select_runs_with_metric(source, metric, allow, only)
+            runs, said = select_runs_with_metric(source, metric, include_status, only)
         except InsufficientDataError as error:
             notes.append(f"{name}: {error.problem}")
             continue

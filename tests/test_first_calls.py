@@ -140,8 +140,8 @@ def test_scipy_by_hand_gives_the_same_ratio_and_interval(seed: int) -> None:
     (found,) = ca.compare(frame, by="version", metric="tps", base="old", margin=1e-9)
     new, old = (frame[frame["version"] == name]["tps"].to_numpy() for name in ("new", "old"))
     parts = [(side.std(ddof=1) / side.mean()) ** 2 / side.size for side in (new, old)]
-    freedom = sum(parts) ** 2 / sum(part**2 / 4 for part in parts)
-    half = scipy_stats.t.ppf(0.975, freedom) * math.sqrt(sum(parts))
+    df = sum(parts) ** 2 / sum(part**2 / 4 for part in parts)
+    half = scipy_stats.t.ppf(0.975, df) * math.sqrt(sum(parts))
     ratio = new.mean() / old.mean()
     low, high = found.ratio
     assert float(found.ratio) == pytest.approx(ratio)

@@ -143,12 +143,12 @@ def compare_node_means(node: str, measure: str, base: np.ndarray, other: np.ndar
     difference = float(other.mean() - base.mean())
     if not difference:
         return None
-    error, freedom = compute_welch_error(compute_sample_moments(base)[1:], compute_sample_moments(other)[1:])
+    error, df = compute_welch_error(compute_sample_moments(base)[1:], compute_sample_moments(other)[1:])
     error = max(error, 1e-6 * abs(difference))
-    half = error * compute_t_quantile(1 - (1 - level) / 2, freedom)
+    half = error * compute_t_quantile(1 - (1 - level) / 2, df)
     within = ((base.size - 1) * base.var(ddof=1) + (other.size - 1) * other.var(ddof=1)) / (base.size + other.size - 2)
     size = difference / max(within, (1e-6 * difference) ** 2) ** 0.5
-    p = 2 * compute_t_tail(abs(difference) / error, freedom)
+    p = 2 * compute_t_tail(abs(difference) / error, df)
     return Mechanism(
         node, measure, float(base.mean()), float(other.mean()), difference - half, difference + half, p, size
     )
@@ -866,7 +866,7 @@ def compare_weighted_counts(
         mean * np.divide(v.sum(), c.sum(), out=np.zeros(()), where=c.sum() > 0)
         for mean, v, c in zip(likely, values, counts, strict=True)
     ]
-    freedom = sum(runs) - len(runs)
+    df = sum(runs) - len(runs)
     spread = [side.var(axis=1, ddof=1) if side.shape[1] > 1 else np.zeros(side.shape[0]) for side in values]
     excess = sum(float((n - 1) * (s - c).sum()) for n, s, c in zip(runs, spread, sampled, strict=True))
     squares = sum(float((n - 1) * (mean**2).sum()) for n, mean in zip(runs, means, strict=True))
@@ -878,10 +878,10 @@ def compare_weighted_counts(
     counted = np.sum([one / n for one, n in zip(sampled, runs, strict=True)], axis=0)
     # Satterthwaite: the variance of counts is known, that between runs has the degrees of freedom of the runs.
     between = np.divide(variance - counted, variance, out=np.zeros_like(variance), where=variance > 0)
-    freedoms = np.divide(freedom, between**2, out=np.full_like(variance, _MANY), where=between > freedom**0.5 * 1e-4)
-    half = np.sqrt(variance) * special.stdtrit(freedoms, 1 - (1 - level) / (2 * difference.size))
+    dfs = np.divide(df, between**2, out=np.full_like(variance, _MANY), where=between > df**0.5 * 1e-4)
+    half = np.sqrt(variance) * special.stdtrit(dfs, 1 - (1 - level) / (2 * difference.size))
     t = np.divide(np.abs(difference), np.sqrt(variance), out=np.zeros_like(variance), where=variance > 0)
-    p = np.minimum(2 * special.stdtr(freedoms, -t) * difference.size, 1.0) if freedom else np.full_like(t, np.nan)
+    p = np.minimum(2 * special.stdtr(dfs, -t) * difference.size, 1.0) if df else np.full_like(t, np.nan)
     return {
         "base": means[0],
         "other": means[1],

@@ -151,20 +151,20 @@ class Spread:
             together: number of intervals that hold at the same time with this level (Bonferroni).
         """
         worth = self.worth or tuple(float(len(side)) for side in self.sides)
-        freedoms = [max(one - 1, 1.0) for one in worth]
+        dfs = [max(one - 1, 1.0) for one in worth]
         parts = [
             len(one) / independent * (len(one) - 1) / len(one) * ((one - one.mean(axis=0)) ** 2).sum(axis=0)
             for one, independent in zip(self.sides, worth, strict=True)
         ]
         variance = np.sum(parts, axis=0)
-        below = np.sum([part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True)], axis=0)
-        freedom = np.divide(variance**2, below, out=np.full_like(variance, float(min(freedoms))), where=below > 0)
+        below = np.sum([part**2 / df for part, df in zip(parts, dfs, strict=True)], axis=0)
+        df = np.divide(variance**2, below, out=np.full_like(variance, float(min(dfs))), where=below > 0)
         error = np.sqrt(variance)
         probability = 1 - (1 - level) / (2 * together)
-        half = error * np.array([compute_t_quantile(probability, one) for one in freedom])
+        half = error * np.array([compute_t_quantile(probability, one) for one in df])
         t = np.divide(np.abs(estimates), error, out=np.where(estimates == 0, 0.0, np.inf), where=error > 0)
-        p = np.array([2 * compute_t_tail(value, one) for value, one in zip(t, freedom, strict=True)])
-        return half, np.minimum(p * together, 1.0), freedom
+        p = np.array([2 * compute_t_tail(value, one) for value, one in zip(t, df, strict=True)])
+        return half, np.minimum(p * together, 1.0), df
 
 
 def estimate_jackknife_spread(

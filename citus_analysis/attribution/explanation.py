@@ -57,7 +57,7 @@ def why(
     only: Mapping[str, object] | None = None,
     level: float = LEVEL,
     margin: float = MARGIN,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> Explanation:
     """Explain the difference between two sets of runs, or between two stretches of server logs.
 
@@ -78,7 +78,7 @@ def why(
         only: column -> value; restricts the runs of both sides.
         level: confidence level.
         margin: relative difference that counts as none.
-        allow: `degraded` to use degraded runs as well.
+        include_status: `degraded` to use degraded runs as well.
 
     Raises:
         UnknownNameError: no run is named so.
@@ -96,7 +96,7 @@ def why(
     first, second = (cast("TableSource", one) for one in sources)
     second = first if other_source is None else second
     return explain(
-        read_observations(first, second, (base, other), labels, only or {}, allow),
+        read_observations(first, second, (base, other), labels, only or {}, include_status),
         level=level,
         margin=margin,
     )

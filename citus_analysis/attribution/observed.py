@@ -418,7 +418,7 @@ def read_observations(
     names: tuple[str, str],
     labels: tuple[str, str],
     only: Mapping[str, object],
-    allow: str | Collection[str],
+    include_status: str | Collection[str],
 ) -> Observed:
     """Read both sides; see :func:`citus_analysis.attribution.why`."""
     sources = (base_source, other_source)
@@ -434,7 +434,9 @@ def read_observations(
         if any(windows) and not all(windows) and base_source is other_source:
             raise UsageError("one side is a window of time and the other is not", hint="give two windows")
         return _observe_logs(sources, names, _choose_sample_labels(names, labels, sources), windows)
-    chosen = [_read_sample_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
+    chosen = [
+        _read_sample_runs(source, name, only, include_status) for source, name in zip(sources, names, strict=True)
+    ]
     return observe_runs(sources, (chosen[0], chosen[1]), _choose_sample_labels(names, labels, sources))
 
 
@@ -640,9 +642,9 @@ def _choose_sample_labels(
 
 
 def _read_sample_runs(
-    source: TableSource, name: str, only: Mapping[str, object], allow: str | Collection[str]
+    source: TableSource, name: str, only: Mapping[str, object], include_status: str | Collection[str]
 ) -> pl.DataFrame:
-    runs = select_runs(source, allow=allow).runs
+    runs = select_runs(source, include_status=include_status).runs
     for column, value in only.items():
         runs = select_named_runs(runs, f"{column}={value}")
     return select_named_runs(runs, name) if name else runs

@@ -49,7 +49,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.formats.activity import CHILD_APPLICATION
 from citus_analysis.runs.selection import check_known, matching
 from citus_analysis.runs.set_ups import add_operation_column, add_setup_descriptions
-from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.texts.words import make_natural_expr
 
 # One run over time: the samples of its machines, and the checkpoints that were under way.
@@ -369,7 +369,7 @@ def study_resources(
     *,
     detail: str = "",
     iteration: int = 0,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> ResourceStudy:
     """Summaries of all chosen resources, and one run over time.
 
@@ -380,7 +380,7 @@ def study_resources(
         detail: resource that is shown over time; empty: that of the run with the most checkpoints for each node, or
             with the busiest device.
         iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
-        allow: `degraded` to include degraded runs.
+        include_status: `degraded` to include degraded runs.
 
     Raises:
         UsageError: another status cannot be allowed.
@@ -388,7 +388,7 @@ def study_resources(
         UnknownNameError: no run is of a resource that a pattern matches, or the resource or iteration for the detail
             has no samples.
     """
-    runs = _select_resource_runs(dataset, resources, allow)
+    runs = _select_resource_runs(dataset, resources, include_status)
     throttle, nodes = _select_table_rows(dataset, "throttle_samples", runs), _select_table_rows(dataset, "nodes", runs)
     machines = find_shared_machines(nodes, throttle, _select_table_rows(dataset, "process_samples", runs))
     samples = {name: name_machines(_select_table_rows(dataset, name, runs), machines) for name in _SAMPLES}
@@ -427,10 +427,10 @@ def study_resources(
     )
 
 
-def _select_resource_runs(dataset: TableSource, resources: str, allow: str | Collection[str]) -> pl.DataFrame:
+def _select_resource_runs(dataset: TableSource, resources: str, include_status: str | Collection[str]) -> pl.DataFrame:
     table = convert_to_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources)
-    chosen = matching(table, resources).filter(pl.col("status").is_in(list_allowed_statuses(allow)))
+    chosen = matching(table, resources).filter(pl.col("status").is_in(list_included_statuses(include_status)))
     return add_setup_descriptions(chosen, convert_to_polars(dataset.table("settings")))
 
 
@@ -442,7 +442,7 @@ def _foreign_work(dataset: TableSource, resources: str) -> ForeignWork:
 
 def _choose_hint(unplaced: list[str], runs: pl.DataFrame) -> str:
     if runs.is_empty():
-        return "the runs failed or lost operations: see the table runs; degraded ones can be allowed (allow=degraded)"
+        return "the runs failed or lost operations: see the table runs; include_status=degraded uses degraded ones"
     tables = f"see the tables {', '.join(_SAMPLES)} and perf_symbols"
     return " ".join(unplaced).removesuffix(".") or tables
 

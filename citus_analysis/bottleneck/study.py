@@ -40,7 +40,7 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.selection import check_known, matching
 from citus_analysis.runs.set_ups import LOAD, add_operation_column, add_setup_descriptions
-from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.unplaced_statements import describe_unplaced_statements
@@ -133,7 +133,7 @@ def study_bottleneck(
     *,
     thresholds: Thresholds | Mapping[str, float] | None = None,
     level: float = LEVEL,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> BottleneckStudy:
     """Determine the limit of the throughput of each configuration of a dataset.
 
@@ -146,7 +146,7 @@ def study_bottleneck(
         thresholds: values from which on a measurement is a sign of a limit; a mapping needs only the names that differ
             from the defaults.
         level: confidence level of the intervals over runs.
-        allow: `degraded` to include degraded runs in the factors as well.
+        include_status: `degraded` to include degraded runs in the factors as well.
 
     Raises:
         InsufficientDataError: there is no run.
@@ -154,7 +154,7 @@ def study_bottleneck(
         UsageError: a threshold is out of its range.
     """
     limits = Thresholds.of(thresholds)
-    runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), allow)
+    runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), include_status)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", hint="ingest the files of a load generator")
     tables = _read_resource_tables(dataset, resources)
@@ -167,7 +167,7 @@ def study_bottleneck(
     loads = compute_node_loads(tables, statements := _read_measured_statements(dataset, runs), runs)
     # Runs of which nothing says what they did repeat nothing.
     known = runs.drop_nulls("operation")
-    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, allow)
+    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, include_status)
     return BottleneckStudy(
         verdicts=tuple(_determine_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
@@ -186,15 +186,15 @@ def study_bottleneck(
             *doubted,
             *_write_study_warnings(matrix, sessions, statements),
             *_describe_unplaced(tables, runs),
-            *_describe_allowed_runs(runs, allow),
+            *_describe_included_runs(runs, include_status),
         ),
         n=runs.height,
     )
 
 
-def _describe_allowed_runs(runs: pl.DataFrame, allow: str | Collection[str]) -> list[str]:
+def _describe_included_runs(runs: pl.DataFrame, include_status: str | Collection[str]) -> list[str]:
     """Words on degraded runs in the factors; the limits are those of all runs."""
-    statuses = list_allowed_statuses(allow)
+    statuses = list_included_statuses(include_status)
     return write_used_run_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
 
 
@@ -211,16 +211,18 @@ def read_configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataF
     )
 
 
-def select_undisturbed_runs(runs: pl.DataFrame, allow: str | Collection[str] = ()) -> tuple[pl.DataFrame, list[str]]:
+def select_undisturbed_runs(
+    runs: pl.DataFrame, include_status: str | Collection[str] = ()
+) -> tuple[pl.DataFrame, list[str]]:
     """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
 
     Args:
         runs: result of :func:`read_configured_runs`.
-        allow: `doubtful` to keep all.
+        include_status: `doubtful` to keep all.
     """
     doubtful = pl.col("status") == "doubtful"
     number = runs.filter(doubtful).height
-    if not number or "doubtful" in list_allowed_statuses(allow):
+    if not number or "doubtful" in list_included_statuses(include_status):
         return runs, []
     kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
     only = kept.filter(doubtful).select(CONFIGURATION).n_unique()

@@ -23,7 +23,7 @@ from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_
 from citus_analysis.core.type_aliases import Bools, Floats
 from citus_analysis.defaults import ASSURANCE, LEVEL, POWER, SEED
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.runs.status import list_allowed_statuses
+from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.spans.tail import find_autovacuum_intervals
 from citus_analysis.stats.distributions import (
     compute_chi2_quantile,
@@ -205,7 +205,7 @@ class BlockEffect:
 
     Attributes:
         f: F statistic of all blocks together.
-        freedom: its degrees of freedom.
+        df: its degrees of freedom.
         p_value: its p-value.
         share: share of the variance between runs of a configuration.
         block: the block that differs most from the others.
@@ -217,7 +217,7 @@ class BlockEffect:
     """
 
     f: float
-    freedom: tuple[int, int]
+    df: tuple[int, int]
     p_value: float
     share: float
     block: str
@@ -233,7 +233,7 @@ class BlockEffect:
         low, high = sorted(abs(end) for end in self.interval)
         within = f"{low:.1f} % to {high:.1f} %" if self.interval[0] * self.interval[1] > 0 else "an interval with 0"
         more = "higher" if self.effect_percent > 0 else "lower"
-        test = f"F({self.freedom[0]}, {self.freedom[1]}) = {self.f:.2f}, p = {self.p_value:.2g}"
+        test = f"F({self.df[0]}, {self.df[1]}) = {self.f:.2f}, p = {self.p_value:.2g}"
         return (
             f"Blocks of runs {verdict}: {test}, {100 * self.share:.0f} % of the variance ({self.n} runs). "
             f"The throughput in block {self.block}, which differs most, is {abs(self.effect_percent):.1f} % {more} "
@@ -416,7 +416,7 @@ def _test_block_effect(
     of_trend, _ = _fit_linear_effects(y, trend[:, None])
     trend_f = of_trend / ((1 - of_trend) / (y.size - groups - 1))
     return BlockEffect(
-        f=f, freedom=(between, within), p_value=compute_f_tail(f, between, within), share=share,
+        f=f, df=(between, within), p_value=compute_f_tail(f, between, within), share=share,
         block=f"{np.unique(labels[usable])[at]:g}",
         effect_percent=100 * math.expm1(estimates[at]),
         interval=(100 * math.expm1(estimates[at] - half), 100 * math.expm1(estimates[at] + half)),
@@ -544,9 +544,9 @@ def _estimate_runs_to_decide(effect: float, groups: int, factors: int, size: int
     return find_smallest_n(lambda n: power(n) >= POWER, groups + factors + 2, _MOST)
 
 
-def _estimate_runs_needed(sd: float, freedom: int, wanted: float, level: float) -> int | None:
+def _estimate_runs_needed(sd: float, df: int, wanted: float, level: float) -> int | None:
     """Number of runs for a mean ± `wanted`, for the largest spread that is plausible, with the planned assurance."""
-    largest = sd * math.sqrt(freedom / compute_chi2_quantile(1 - ASSURANCE, freedom))
+    largest = sd * math.sqrt(df / compute_chi2_quantile(1 - ASSURANCE, df))
     half = math.log1p(wanted)
     return find_smallest_n(
         lambda n: compute_t_quantile((1 + level) / 2, n - 1) * largest / math.sqrt(n) <= half, 2, _MOST
@@ -576,7 +576,7 @@ def run_factors(
     autovacuum: pl.DataFrame,
     settings: pl.DataFrame,
     configuration: Sequence[str],
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> pl.DataFrame:
     """The runs that are ok or allowed, with a number for each factor; null if it is not known.
 
@@ -587,7 +587,7 @@ def run_factors(
         autovacuum: records of kind `autovacuum`, rows of `log_events`.
         settings: the table `settings`.
         configuration: columns that identify a configuration.
-        allow: `degraded` to include degraded runs.
+        include_status: `degraded` to include degraded runs.
 
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
@@ -595,7 +595,9 @@ def run_factors(
         during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes), `block` (the
         iteration, where iterations are blocks; null elsewhere).
     """
-    done = runs.filter(pl.col("status").is_in(list_allowed_statuses(allow)) & (pl.col("throughput_ops_s") > 0))
+    done = runs.filter(
+        pl.col("status").is_in(list_included_statuses(include_status)) & (pl.col("throughput_ops_s") > 0)
+    )
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
     under_way = measured.filter(pl.col("metric") == _UNDER_WAY).group_by(RUN, maintain_order=True)
     shares = under_way.agg(checkpoint=pl.col("value").mean())

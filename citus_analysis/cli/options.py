@@ -107,8 +107,8 @@ POOL: Final = click.option(
 ONLY: Final = click.option(
     "--only", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; repeatable."
 )
-ALLOW: Final = click.option(
-    "--allow",
+INCLUDE_STATUS: Final = click.option(
+    "--include-status",
     multiple=True,
     type=click.Choice(["doubtful", "degraded"]),
     help="Use doubtful or degraded runs as well; their number is stated.",
@@ -124,7 +124,7 @@ _OPTIONS: Final = (
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     POOL,
     ONLY,
-    ALLOW,
+    INCLUDE_STATUS,
     click.option(
         "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
     ),
@@ -137,13 +137,13 @@ class Chosen(TypedDict):
     """Selection of the runs to be compared, and the strictness: arguments of `compare_runs`, `gate` and `scale_runs`.
 
     `within` are the columns that identify configurations, `pool` the columns that are omitted from them, `only` the
-    values that rows must have, `allow` the statuses beside ok.
+    values that rows must have, `include_status` the statuses beside ok.
     """
 
     within: tuple[str, ...] | None
     pool: tuple[str, ...]
     only: dict[str, object]
-    allow: tuple[str, ...]
+    include_status: tuple[str, ...]
     margin: float
     level: float
 
@@ -161,7 +161,7 @@ def add_configuration_options(command: Callable[..., _Result]) -> Callable[..., 
             "pool": parse_column_names(pool),
             "only": parse_column_values(only),
         }
-        strictness = {name: others.pop(name) for name in ("allow", "margin", "level")}
+        strictness = {name: others.pop(name) for name in ("include_status", "margin", "level")}
         return command(chosen=columns | strictness, **others)
 
     for option in reversed(_OPTIONS):

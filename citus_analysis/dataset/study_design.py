@@ -965,12 +965,12 @@ def _is_clustered(cells: Sequence[Sequence[tuple[object, float | None]]]) -> boo
         for value, of_number in zip(row, of_numbers, strict=True)
     )
     between = len(full) * sum((of_number - mean) ** 2 for of_number in of_numbers)
-    freedom = len(numbers) - 1
-    within = freedom * (len(full) - 1)
+    df = len(numbers) - 1
+    within = df * (len(full) - 1)
     # Takes a while to import, and few studies get here.
     from scipy.special import fdtrc
 
-    return residual <= 0 or float(fdtrc(freedom, within, (between / freedom) / (residual / within))) < _SIGNIFICANT
+    return residual <= 0 or float(fdtrc(df, within, (between / df) / (residual / within))) < _SIGNIFICANT
 
 
 _FEWEST_CELLS: Final = 2

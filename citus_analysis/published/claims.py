@@ -349,7 +349,7 @@ class ClaimEstimate:
     Attributes:
         value: the estimate, of a ratio or mean its logarithm.
         error: its standard error; inf if a side has one run.
-        freedom: degrees of freedom of the error; 0 if there is none.
+        df: degrees of freedom of the error; 0 if there is none.
         n: runs of the smaller side, or blocks.
         spread: standard deviation that one run of each side contributes.
         sets: sets of runs whose spread is known independently.
@@ -359,7 +359,7 @@ class ClaimEstimate:
 
     value: float
     error: float
-    freedom: float
+    df: float
     n: int
     spread: float
     sets: int
@@ -371,8 +371,8 @@ class ClaimEstimate:
         """The estimate of a comparison."""
         method = log_ratio_interval(1.0, 0.0, 1.0, evidence.n, design=evidence.design).method
         sets = 2 if evidence.design == "unpaired" else 1
-        value, error, freedom = math.log(evidence.ratio), evidence.error, evidence.freedom
-        return cls(value, error, freedom, evidence.n, evidence.spread, sets, True, method)
+        value, error, df = math.log(evidence.ratio), evidence.error, evidence.df
+        return cls(value, error, df, evidence.n, evidence.spread, sets, True, method)
 
     @classmethod
     def of_ratio_of_means(cls, a: ClaimSample, b: ClaimSample) -> ClaimEstimate:
@@ -411,9 +411,9 @@ class ClaimEstimate:
 
     def ends(self, tail: float) -> tuple[float, float] | None:
         """The ends of the interval that leaves `tail` on each side; None without a spread."""
-        if not self.freedom:
+        if not self.df:
             return None
-        reach = compute_t_quantile(1 - tail, self.freedom) * self.error
+        reach = compute_t_quantile(1 - tail, self.df) * self.error
         return self._shown(self.value - reach), self._shown(self.value + reach)
 
     def _shown(self, value: float) -> float:
@@ -429,20 +429,18 @@ class ClaimEstimate:
         The estimate is assumed to stay the same; the spread is taken at its upper limit. None if it is not known, or if
         more than 100,000 runs would be needed.
         """
-        if not self.freedom or not self.spread:
+        if not self.df or not self.spread:
             return None
         gaps = [self.value - self._straight(low), self._straight(high) - self.value]
         inside = min(gaps) >= 0
         gap = min(gaps) if inside else -min(gaps)
         # Between two bounds, the interval must keep away from both.
         power = (1 + POWER) / 2 if inside and all(map(math.isfinite, gaps)) else POWER
-        spread = self.spread * math.sqrt(self.freedom / compute_chi2_quantile(1 - ASSURANCE, self.freedom))
+        spread = self.spread * math.sqrt(self.df / compute_chi2_quantile(1 - ASSURANCE, self.df))
 
         def decides(n: int) -> bool:
-            freedom = (n - 1.0) * self.sets
-            return (compute_t_quantile(1 - tail, freedom) + compute_t_quantile(power, freedom)) * spread / math.sqrt(
-                n
-            ) <= gap
+            df = (n - 1.0) * self.sets
+            return (compute_t_quantile(1 - tail, df) + compute_t_quantile(power, df)) * spread / math.sqrt(n) <= gap
 
         needed = find_smallest_n(decides, 2, _MOST_RUNS)
         return None if needed is None else max(1, needed - self.n)
@@ -1002,7 +1000,7 @@ def judge_claims(
     rows: list[dict[str, object]] = []
     for by in _JUDGES:
         those = [one for one in cases if one.by == by]
-        tested = (one for one in those if one.selected.estimate is not None and one.selected.estimate.freedom > 0)
+        tested = (one for one in those if one.selected.estimate is not None and one.selected.estimate.df > 0)
         intervals = Counter(id(one.claim) for one in tested)
         # Each claim has the same share of the error, and divides it among its configurations.
         rows += [_judge_case(one, len(intervals) * intervals[id(one.claim)] or 1, level) for one in those]

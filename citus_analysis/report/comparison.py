@@ -199,14 +199,16 @@ def _means_compared(comparisons: Sequence[Comparison], level: float) -> pl.DataF
             key = (*place.values(), name, tuple(runs["run_id"].sort()) if "run_id" in runs.columns else runs.height)
             sides.setdefault(key, runs.with_columns(load=pl.lit(place["load"])))
     rows = pl.concat([runs.with_columns(_side=pl.lit(i)) for i, runs in enumerate(sides.values())])
-    means = summarise_runs(rows, METRIC, by=[*_CELL, "load", "variant", "_side"], level=level, allow=AS_SELECTED)
+    means = summarise_runs(
+        rows, METRIC, by=[*_CELL, "load", "variant", "_side"], level=level, include_status=AS_SELECTED
+    )
     return means.drop("_side")
 
 
 def _means_of_all(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
     """The means of all configurations, where nothing is compared."""
     groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
-    means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, allow=AS_SELECTED)
+    means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, include_status=AS_SELECTED)
     others = [name for name in strata if name not in (*_CELL, "phase", "workload")]
     load = build_series_names(means.select(others)) if others else pl.Series([""] * means.height, dtype=pl.String)
     return means.with_columns(load=load)
@@ -222,7 +224,9 @@ def _compare_by_variant(
 ) -> RunComparison:
     """The result of `compare DIR --by variant --base BASE`; empty if no cell has two variants."""
     try:
-        return compare_runs(runs, METRIC, "variant", base, pool=pool, level=level, margin=margin, allow=AS_SELECTED)
+        return compare_runs(
+            runs, METRIC, "variant", base, pool=pool, level=level, margin=margin, include_status=AS_SELECTED
+        )
     except InsufficientDataError:
         return RunComparison((), "variant", METRIC, comparability(runs, "variant", pool).strata, pool, (), runs)
 
@@ -702,7 +706,7 @@ def _compare_with_variant(
     """The comparisons with a variant; none if no two meet."""
     try:
         found = compare_runs(
-            runs, METRIC, "variant", base, within=within, level=level, margin=margin, allow=AS_SELECTED
+            runs, METRIC, "variant", base, within=within, level=level, margin=margin, include_status=AS_SELECTED
         )
     except InsufficientDataError:
         return ()
@@ -842,7 +846,7 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
         return _make_empty_bars("operation", "system")
     keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
     means = summarise_runs(
-        runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level, allow=AS_SELECTED
+        runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level, include_status=AS_SELECTED
     )
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
@@ -883,7 +887,7 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
     first = ["operation", "variant", *_SIZE]
     others = [name for name in CONFIGURATION if name in runs.columns and name not in named_elsewhere]
     rest = [name for name in others if runs[name].n_unique() > 1]
-    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, allow=AS_SELECTED)
+    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, include_status=AS_SELECTED)
     ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
     bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
     return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
@@ -914,7 +918,9 @@ def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySid
     variant = pl.when(pl.col("hardware").is_in(several.implode())).then(pl.format(", {}", "variant"))
     kept = kept.with_columns(group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")))
     load = [name for name in LOAD if name in kept.columns and name != "operation"]
-    means = summarise_runs(kept, METRIC, by=["operation", "workers", *load, "group"], level=level, allow=AS_SELECTED)
+    means = summarise_runs(
+        kept, METRIC, by=["operation", "workers", *load, "group"], level=level, include_status=AS_SELECTED
+    )
     met = means.filter(pl.col("group").n_unique().over("operation", "workers", *load) > 1)
     if met.is_empty():
         return _make_empty_bars("workers", "hardware")
@@ -951,7 +957,9 @@ def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: f
     if runs["monitored"].n_unique() < 2:
         return None
     try:
-        found = compare_runs(runs, METRIC, "monitored", base=True, level=level, margin=margin, allow=AS_SELECTED)
+        found = compare_runs(
+            runs, METRIC, "monitored", base=True, level=level, margin=margin, include_status=AS_SELECTED
+        )
     except InsufficientDataError:
         return None
     return found if found.comparisons else None
@@ -1023,7 +1031,9 @@ def intensity_table(
     runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
     if runs.is_empty():
         return pl.DataFrame(schema={"operation": pl.String()})
-    means = summarise_runs(runs, METRIC, by=[*keys, *_INTENSITY], level=level, allow=AS_SELECTED).with_row_index("cell")
+    means = summarise_runs(
+        runs, METRIC, by=[*keys, *_INTENSITY], level=level, include_status=AS_SELECTED
+    ).with_row_index("cell")
     cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
     where = cells.select("run_id", "resource", "cell")
     found = means.join(_measure_server_latency(selection, dataset, where, skip_first), on="cell", how="left")

@@ -43,7 +43,7 @@ _WORDS: Final = {
 }
 #: Check of runs -> the remedy for a finding that is not green.
 ADVICE: Final = {
-    "run_status": "Left out of all numbers, or taken in by allow=degraded. The table client_errors has the errors.",
+    "run_status": "In no number, unless include_status=degraded. The table client_errors has the errors.",
     "client_totals": "Read the client's output: some of its numbers are wrong, and which ones is not known.",
     "throughput_identity": "Use the throughput that follows from operations and time; start load generators together.",
     "parts_add_up": "Look for a load generator whose log is missing or is read twice.",

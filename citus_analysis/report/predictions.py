@@ -62,7 +62,7 @@ def predict_with_networks(
     workload: str = "",
     level: float = LEVEL,
     changes: bool = False,
-    allow: str = "",
+    include_status: str = "",
 ) -> Predictions:
     """Predictions for the set-ups of a dataset, as far as a page shows them.
 
@@ -73,10 +73,10 @@ def predict_with_networks(
         workload: one workload of the run phase; empty: all.
         level: confidence level.
         changes: also predict the effects of changes.
-        allow: `degraded` to use degraded runs as well.
+        include_status: `degraded` to use degraded runs as well.
     """
     content = open_dataset(dataset).content_hash
-    found, curves = _fit_networks(dataset, content, resources, phase, workload, level, allow)
+    found, curves = _fit_networks(dataset, content, resources, phase, workload, level, include_status)
     effects = list_what_if_effects(found) if changes else []
     sentences = write_what_if_sentences(effects) if changes else []
     return Predictions(write_curve_sentences(found), sentences, tabulate_what_if_effects(effects), curves.clone())
@@ -90,11 +90,11 @@ def _fit_networks(
     phase: str,
     workload: str,
     level: float,
-    allow: str,
+    include_status: str,
 ) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
     """The networks and curves, which two reports show; a process that makes both computes them once."""
     found = predict_blocked_time(
-        open_dataset(dataset), resources, phase=phase, workload=workload, level=level, allow=allow
+        open_dataset(dataset), resources, phase=phase, workload=workload, level=level, include_status=include_status
     )
     return found, tabulate_curves(found, level=level)
 

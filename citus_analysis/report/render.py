@@ -56,7 +56,7 @@ from citus_analysis.report.notebooks import (
 from citus_analysis.report.scalability import Axis, check_base
 from citus_analysis.report.track import parse_column_values, read_tracked_datasets
 from citus_analysis.runs.selection import Selection, check_known, select_runs
-from citus_analysis.runs.status import list_allowed_statuses
+from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.windows import LogWindow, WindowedLogs
 from citus_analysis.spans.profile import choose_profiled_threads, select_statements
@@ -98,11 +98,11 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
             raise UsageError(f"parameter {parameter!r} is {value:g}", hint=f"choose a number {bounds}")
     if name in _CHECKS:
         _CHECKS[name](dataset, values)
-        list_allowed_statuses(str(values.get("allow", "")))
+        list_included_statuses(str(values.get("include_status", "")))
 
 
 def _select_chosen_runs(dataset: TableSource, values: Values) -> Selection:
-    return select_runs(dataset, *(str(values[name]) for name in ("resources", "phase", "workload", "allow")))
+    return select_runs(dataset, *(str(values[name]) for name in ("resources", "phase", "workload", "include_status")))
 
 
 def _check_scalability(dataset: Dataset, values: Values) -> None:

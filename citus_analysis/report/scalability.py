@@ -237,7 +237,7 @@ def scaling_panels(
     runs = selection.runs.drop_nulls("operation").filter(pl.col(axis) > 0)
     study = ScalingStudy(axis, METRIC, ())
     if base in (0, *runs[axis]) and not runs.is_empty():
-        study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, allow=AS_SELECTED)
+        study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, include_status=AS_SELECTED)
     panels = tuple(_build_panels(study, axis))
     steady = pl.DataFrame()
     if series is not None and panels:
@@ -260,7 +260,7 @@ def _with_steady(
     growth = panels[0].curve.growth
     parts = runs.with_columns(pl.col("steady_ops_s").alias(METRIC))
     found = scale_runs(
-        parts, study.x, METRIC, base or None, models=(), margin=growth.margin, level=level, allow=AS_SELECTED
+        parts, study.x, METRIC, base or None, models=(), margin=growth.margin, level=level, include_status=AS_SELECTED
     )
     # By their runs: a stratum names columns that vary, and fewer vary where some runs have no steady part.
     same = {_runs_of(curve): curve for curve in found}
@@ -340,7 +340,7 @@ def _collect_panel_runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
 def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> pl.DataFrame:
     if runs.is_empty():
         return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), **_MEANS})
-    means = summarise_runs(runs, METRIC, by=[*_PLACE, axis], level=level, method=method, allow=AS_SELECTED)
+    means = summarise_runs(runs, METRIC, by=[*_PLACE, axis], level=level, method=method, include_status=AS_SELECTED)
     order = runs.select(*_PLACE).unique(maintain_order=True)
     return order.join(means, on=list(_PLACE), how="left", maintain_order="left_right")
 

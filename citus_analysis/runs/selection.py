@@ -27,7 +27,7 @@ from citus_analysis.runs.set_ups import (
     add_setup_descriptions,
     describe_ingest_option,
 )
-from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.schema import WARM_UP
 from citus_analysis.texts.words import pluralize
 
@@ -94,7 +94,7 @@ def select_runs(
     resources: str = "*",
     phase: str = "all",
     workload: str = "",
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> Selection:
     """The runs of the chosen resources, with their set-up.
 
@@ -103,7 +103,7 @@ def select_runs(
         resources: glob patterns, separated by commas.
         phase: `load`, `run`, `warmup` or `all`, which are all but warm-ups.
         workload: one workload's name; empty: all. The load phase is not filtered by it.
-        allow: `degraded` to select degraded runs as well.
+        include_status: `degraded` to select degraded runs as well.
 
     Raises:
         UnknownNameError: a pattern matches no resource, or no run has the workload.
@@ -127,13 +127,13 @@ def select_runs(
         notes.append(f"{pluralize(prepared, 'warm-up')} {'is' if prepared == 1 else 'are'} left out (phase=warmup)")
     if workload:
         runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
-    statuses = list_allowed_statuses(allow)
+    statuses = list_included_statuses(include_status)
     ok = runs.filter(pl.col("status").is_in(statuses) & pl.col("throughput_ops_s").is_not_null())
     if ok.is_empty():
         raise InsufficientDataError(
             f"no run with status {' or '.join(statuses)} among {runs.height} of resources {resources!r}, "
             f"phase {phase!r}, workload {workload or 'any'!r}",
-            hint="see the table runs; allow=degraded takes degraded runs in",
+            hint="see the table runs; include_status=degraded takes degraded runs in",
         )
     left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
     chosen = _add_setup_columns(ok, dataset, settings)

@@ -4,7 +4,7 @@
 generators' outputs by it, :func:`with_verdicts` adds the verdicts of the runner, which detects failures that these
 outputs do not show, and :func:`with_doubts` what the samples of the machines show. The status of a run is the worst of
 these. Statistics take runs that are ok, and doubtful or degraded ones where a user allows it
-(:func:`list_allowed_statuses`).
+(:func:`list_included_statuses`).
 
 Example:
     >>> import polars as pl
@@ -201,7 +201,7 @@ _STATUS_OF: Final = {outcome: status for status, outcome in OUTCOME_OF.items()}
 _SEVERITY: Final = {status: severity for severity, status in enumerate(STATUSES)}
 
 
-#: `allow` of a function that gets runs which were selected before; which may enter was decided then.
+#: `include_status` of a function that gets runs which were selected before; which may enter was decided then.
 AS_SELECTED: Final = ("doubtful", "degraded")
 
 
@@ -215,22 +215,22 @@ def find_worst_status(*statuses: str) -> str:
     return max(statuses, key=_SEVERITY.__getitem__, default="ok")
 
 
-def list_allowed_statuses(allow: str | Collection[str] = ()) -> tuple[str, ...]:
+def list_included_statuses(include_status: str | Collection[str] = ()) -> tuple[str, ...]:
     """The statuses of the runs that enter a statistic.
 
     Args:
-        allow: `doubtful` or `degraded`, to take such runs in as well; as one text or several, also separated by commas.
+        include_status: `doubtful` or `degraded`, to use such runs as well; one text or several, or one with commas.
 
     Raises:
         UsageError: another word; runs that failed measured nothing that could be used.
 
     Example:
-        >>> list_allowed_statuses(), list_allowed_statuses("degraded")
+        >>> list_included_statuses(), list_included_statuses("degraded")
         (('ok',), ('ok', 'degraded'))
-        >>> list_allowed_statuses("doubtful, degraded")
+        >>> list_included_statuses("doubtful, degraded")
         ('ok', 'doubtful', 'degraded')
     """
-    texts = [allow] if isinstance(allow, str) else allow
+    texts = [include_status] if isinstance(include_status, str) else include_status
     words = [word.strip() for text in texts for word in str(text).split(",") if word.strip()]
     if unknown := [word for word in words if word not in STATUSES[:3]]:
         raise UsageError(

@@ -20,7 +20,7 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.set_ups import add_setup_descriptions
-from citus_analysis.runs.status import list_allowed_statuses
+from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.scaling.network_what_if import PARTS, TOLERATED_PERCENT, Placement, RunTimes, WhatIf, what_if
 from citus_analysis.scaling.queueing import apply_littles_law_to_runs
@@ -48,7 +48,7 @@ def blocked_time(
     threads: int | None = None,
     tolerated_percent: float = TOLERATED_PERCENT,
     level: float = LEVEL,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> tuple[WhatIf, ...]:
     """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 
@@ -68,7 +68,7 @@ def blocked_time(
         threads: thread count of the gains; by default each set-up's largest.
         tolerated_percent: largest error of throughput at a thread count that was left out.
         level: confidence level.
-        allow: `degraded` to use degraded runs as well.
+        include_status: `degraded` to use degraded runs as well.
 
     Raises:
         UsageError: another status cannot be allowed.
@@ -79,7 +79,7 @@ def blocked_time(
     parts = _compute_mean_parts(select_measured_rows(tables["statements"], tables["runs"]).rows, skip_first)
     measured = apply_littles_law_to_runs(tables).select(*RUN, "response_time_us")
     runs = add_setup_descriptions(tables["runs"], settings).filter(
-        pl.col("status").cast(pl.String).is_in(list_allowed_statuses(allow))
+        pl.col("status").cast(pl.String).is_in(list_included_statuses(include_status))
     )
     joined = runs.join(parts, on=RUN).join(measured, on=RUN).filter(pl.col("threads") > 0)
     if joined.is_empty():

@@ -83,7 +83,7 @@ def predict_blocked_time(
     phase: str = "all",
     workload: str = "",
     level: float = LEVEL,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> tuple[WhatIf, ...]:
     """Predictions of :func:`citus_analysis.scaling.blocked.blocked_time`; none if runs lack traces.
 
@@ -93,7 +93,7 @@ def predict_blocked_time(
         phase: `load`, `run` or `all`.
         workload: one workload of the run phase; empty: all.
         level: confidence level.
-        allow: `degraded` to use degraded runs as well.
+        include_status: `degraded` to use degraded runs as well.
     """
     tables = {name: matching(convert_to_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
     if tables["operation_latencies"].is_empty():
@@ -104,7 +104,7 @@ def predict_blocked_time(
     of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
     tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))
     try:
-        return blocked_time(tables, level=level, allow=allow)
+        return blocked_time(tables, level=level, include_status=include_status)
     except InsufficientDataError:
         return ()
 

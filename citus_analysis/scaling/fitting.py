@@ -128,7 +128,7 @@ class ModelFit(Shown):
         log_residuals: measured minus fitted on logarithms, with the parameters that fit these best.
         errors: `relative` if the parameters are fitted to logarithms, `absolute` if to the throughputs themselves.
         sigma: residual standard deviation; with relative errors, of the logarithms (0.05 is about 5 %).
-        degrees_of_freedom: runs minus parameters.
+        df: runs minus parameters.
         aicc: Akaike's criterion on logarithms, corrected for small samples; infinite if there are too few runs for it.
         lack_of_fit_p: p-value of the F test, on logarithms, of the model against free means per size; None without
             repeated runs.
@@ -147,7 +147,7 @@ class ModelFit(Shown):
     log_residuals: Floats = field(repr=False)
     errors: Errors
     sigma: float
-    degrees_of_freedom: int
+    df: int
     aicc: float
     lack_of_fit_p: float | None
     replicates: Floats = field(repr=False)
@@ -171,7 +171,7 @@ class ModelFit(Shown):
 
         Values that are rounded to whole numbers or decimals lie on a curve that rounds to them, if two runs test it.
         """
-        if self.degrees_of_freedom < 1:
+        if self.df < 1:
             return False
         missed = np.abs(self.log_residuals)
         if bool((missed <= EXACT).all()):
@@ -179,7 +179,7 @@ class ModelFit(Shown):
         decimals = next((d for d in range(7) if np.allclose(self.throughputs, self.throughputs.round(d), 1e-12, 0)), 7)
         # Half a unit of the last digit, twice, because the fitted curve is not the one that was rounded.
         rounding = 10.0**-decimals / self.throughputs
-        tested = self.degrees_of_freedom > 1 and bool((rounding < _COARSEST).all())
+        tested = self.df > 1 and bool((rounding < _COARSEST).all())
         return tested and bool((missed <= rounding).all())
 
     @property
@@ -422,15 +422,15 @@ def find_rejected_models(fits: Mapping[str, ModelFit], growth: Growth | None = N
 
 def _compute_nested_p_value(poorer: ModelFit, richer: ModelFit) -> float:
     """P-value of the F test that the richer model fits no better; 1 if it has no freedom left."""
-    extra, freedom = len(richer.parameters) - len(poorer.parameters), richer.degrees_of_freedom
-    if freedom <= 0:
+    extra, df = len(richer.parameters) - len(poorer.parameters), richer.df
+    if df <= 0:
         return 1.0
     # Residuals of rounding are no evidence for the model that happens to round better.
     rounding = poorer.sizes.size * EXACT**2
     gained, left = poorer.rss - richer.rss, max(richer.rss, rounding)
     if gained <= rounding:
         return 1.0
-    return compute_f_tail(gained / extra / (left / freedom), extra, freedom)
+    return compute_f_tail(gained / extra / (left / df), extra, df)
 
 
 def weigh_models(fits: Mapping[str, ModelFit], rejected: Mapping[str, str]) -> dict[str, float]:
@@ -471,7 +471,7 @@ def decide_model(
         return simplest[0], True
     if len(left) == 1 < len(fits):
         ((only, one),) = left.items()
-        if one.degrees_of_freedom >= _TESTED:
+        if one.df >= _TESTED:
             return only, False
     return next((name for name, weight in weights.items() if weight >= _DECISIVE), None), False
 
@@ -699,7 +699,7 @@ def fit_model(
     residuals = values - model.curve(sizes, found)
     samples = _resample(model, groups, model.curve(sizes, found), relative, resamples, np.random.default_rng(seed))
     replicates = solve_many(model, sizes, samples, found, relative=relative)
-    freedom = values.size - count
+    df = values.size - count
     log_rss = float(log_residuals @ log_residuals)
     fitted_rss = log_rss if relative else float(residuals @ residuals)
     # A parameter at its bound takes no degree of freedom: a USL with alpha = beta = 0 is tested as the line that it is.
@@ -709,15 +709,15 @@ def fit_model(
     return ModelFit(
         model=model.name,
         parameters=dict(zip(model.parameters, found.tolist(), strict=True)),
-        standard_errors=_estimate_standard_errors(model, sizes, found, relative, fitted_rss, freedom),
+        standard_errors=_estimate_standard_errors(model, sizes, found, relative, fitted_rss, df),
         intervals=_build_parameter_intervals(model, found, replicates, len(values), level),
         sizes=sizes,
         throughputs=values,
         residuals=residuals,
         log_residuals=log_residuals,
         errors=scale,
-        sigma=math.sqrt(fitted_rss / freedom) if freedom else math.nan,
-        degrees_of_freedom=freedom,
+        sigma=math.sqrt(fitted_rss / df) if df else math.nan,
+        df=df,
         aicc=_compute_aicc(log_rss, values.size, count + 1),
         lack_of_fit_p=lack,
         replicates=replicates,
@@ -755,14 +755,14 @@ def _resample(
     repeated = [values for values in groups.values() if values.size > 1]
     _, values = _flatten_groups(groups)
     if repeated:
-        freedom = sum(one.size - 1 for one in repeated)
+        df = sum(one.size - 1 for one in repeated)
         scaled = [np.log(one) if relative else one for one in repeated]
         pool = np.concatenate([(one - one.mean()) * math.sqrt(one.size / (one.size - 1)) for one in scaled])
     else:
-        freedom = max(values.size - len(model.parameters), 1)
-        pool = (np.log(values / fitted) if relative else values / fitted - 1) * math.sqrt(values.size / freedom)
+        df = max(values.size - len(model.parameters), 1)
+        pool = (np.log(values / fitted) if relative else values / fitted - 1) * math.sqrt(values.size / df)
         pool = pool - pool.mean()
-    widening = compute_t_quantile(0.975, freedom) / compute_normal_quantile(0.975)
+    widening = compute_t_quantile(0.975, df) / compute_normal_quantile(0.975)
     deviations = widening * rng.choice(pool, size=(resamples, values.size))
     drawn: Floats
     if relative:
@@ -784,17 +784,17 @@ def _compute_aicc(rss: float, n: int, count: int) -> float:
 
 
 def _estimate_standard_errors(
-    model: Model, n: Floats, found: Floats, relative: bool, rss: float, freedom: int
+    model: Model, n: Floats, found: Floats, relative: bool, rss: float, df: int
 ) -> dict[str, float]:
     at_bound = (found <= 0) | (found >= model.upper)
     errors = np.full(found.size, math.nan)
-    if freedom > 0 and not at_bound.all():
+    if df > 0 and not at_bound.all():
         whole = model.jacobian(n, found)
         jacobian = (whole / model.curve(n, found)[:, None] if relative else whole)[:, ~at_bound]
         triangle = np.linalg.qr(jacobian / np.linalg.norm(jacobian, axis=0), mode="r")
         if np.linalg.cond(triangle) < 1e12:
             inverse = np.linalg.inv(triangle)
-            spread = np.sqrt((inverse**2).sum(axis=1) * rss / freedom)
+            spread = np.sqrt((inverse**2).sum(axis=1) * rss / df)
             errors[~at_bound] = spread / np.linalg.norm(jacobian, axis=0)
     return dict(zip(model.parameters, errors.tolist(), strict=True))
 
@@ -837,17 +837,17 @@ def estimate_growth_exponent(groups: Mapping[float, Floats], level: float = LEVE
         (True, 'throughput grows as size to the power of 1.175 [1.136, 1.213] (9')
     """
     sizes, values = _flatten_groups(dict(groups))
-    freedom = values.size - 2
-    if len(groups) < 2 or freedom < 1:
+    df = values.size - 2
+    if len(groups) < 2 or df < 1:
         return None
     (xx, xy), (_, yy) = np.cov(np.log(sizes), np.log(values)).tolist()
     slope = xy / xx
     # Rounding is not noise, but neither is a slope known better than to rounding.
-    error = math.sqrt(max(yy / xx - slope**2, EXACT**2) / freedom)
-    half = compute_t_quantile(0.5 + level / 2, freedom) * error
+    error = math.sqrt(max(yy / xx - slope**2, EXACT**2) / df)
+    half = compute_t_quantile(0.5 + level / 2, df) * error
     method = "t on the slope of log throughput over log size"
     exponent = Interval(slope, slope - half, slope + half, level, values.size, method)
-    return Growth(exponent, min(1.0, 2 * compute_t_tail(abs(slope - 1) / error, freedom)))
+    return Growth(exponent, min(1.0, 2 * compute_t_tail(abs(slope - 1) / error, df)))
 
 
 def _estimate_peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Peak:

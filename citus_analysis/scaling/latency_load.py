@@ -54,7 +54,7 @@ def estimate_latency_by_load(
     section = pl.format(", {}", "section") if several else pl.lit("")
     joined = _add_series_names(joined, keys).with_columns(pl.col("series") + section)
     by = ["operation", "series", _LOAD]
-    means = summarise_runs(joined, metric, by=by, level=level, allow=AS_SELECTED)
+    means = summarise_runs(joined, metric, by=by, level=level, include_status=AS_SELECTED)
     return means.join(joined.group_by(by).agg(pl.col(METRIC).mean()), on=by, maintain_order="left")
 
 

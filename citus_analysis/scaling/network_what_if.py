@@ -286,7 +286,7 @@ class FittedNetwork:
         numbers: demands, servers and shares of waiting.
         point: the same numbers as the vector that was fitted.
         deviance: weighted sum of squared errors.
-        freedom: observations less parameters.
+        df: observations less parameters.
         parameters: number of parameters.
     """
 
@@ -294,13 +294,13 @@ class FittedNetwork:
     numbers: Parameters
     point: Floats
     deviance: float
-    freedom: int
+    df: int
     parameters: int
 
     @property
     def scale(self) -> float:
         """Variance of the errors over the assumed one, never less than 1."""
-        return max(1.0, self.deviance / self.freedom) if self.freedom > 0 else 1.0
+        return max(1.0, self.deviance / self.df) if self.df > 0 else 1.0
 
     @property
     def criterion(self) -> float:

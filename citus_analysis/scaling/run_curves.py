@@ -48,7 +48,7 @@ def scale_runs(
     margin: float = MARGIN,
     level: float = LEVEL,
     resamples: int = FIT_RESAMPLES,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> ScalingStudy:
     """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
 
@@ -69,7 +69,7 @@ def scale_runs(
         margin: relative difference that is considered equivalent.
         level: confidence level.
         resamples: bootstrap resamples per fit.
-        allow: `degraded` to include degraded runs; a warning gives their number.
+        include_status: `degraded` to include degraded runs; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column, metric, model or base size.
@@ -95,9 +95,9 @@ def scale_runs(
         frame = frame.with_columns(numbers) if numbers.null_count() == frame[x].null_count() else frame
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
-    usable_runs, notes = select_measured_runs(frame, metric, allow, only)
+    usable_runs, notes = select_measured_runs(frame, metric, include_status, only)
     refuse_unknown(usable_runs, x, "x")
-    measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, allow)[0], x, metric)
+    measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, include_status)[0], x, metric)
     held = comparability(measured, x, pool, studied.factors, studied.replaced)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)

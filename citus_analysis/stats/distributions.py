@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 
-def compute_t_quantile(probability: float, freedom: float) -> float:
+def compute_t_quantile(probability: float, df: float) -> float:
     """Quantile of Student's t.
 
     Example:
@@ -19,10 +19,10 @@ def compute_t_quantile(probability: float, freedom: float) -> float:
     """
     from scipy import special
 
-    return float(special.stdtrit(freedom, probability))
+    return float(special.stdtrit(df, probability))
 
 
-def compute_t_tail(value: float, freedom: float) -> float:
+def compute_t_tail(value: float, df: float) -> float:
     """Probability that Student's t exceeds a value.
 
     Example:
@@ -31,10 +31,10 @@ def compute_t_tail(value: float, freedom: float) -> float:
     """
     from scipy import special
 
-    return float(special.stdtr(freedom, -value))
+    return float(special.stdtr(df, -value))
 
 
-def compute_f_quantile(probability: float, freedom: float, freedom_below: float) -> float:
+def compute_f_quantile(probability: float, df: float, df_denominator: float) -> float:
     """Quantile of F.
 
     Example:
@@ -43,10 +43,10 @@ def compute_f_quantile(probability: float, freedom: float, freedom_below: float)
     """
     from scipy import special
 
-    return float(special.fdtri(freedom, freedom_below, probability))
+    return float(special.fdtri(df, df_denominator, probability))
 
 
-def compute_f_tail(value: float, freedom: float, freedom_below: float) -> float:
+def compute_f_tail(value: float, df: float, df_denominator: float) -> float:
     """Probability that F exceeds a value.
 
     Example:
@@ -55,10 +55,10 @@ def compute_f_tail(value: float, freedom: float, freedom_below: float) -> float:
     """
     from scipy import special
 
-    return float(special.fdtrc(freedom, freedom_below, value))
+    return float(special.fdtrc(df, df_denominator, value))
 
 
-def compute_chi2_quantile(probability: float, freedom: float) -> float:
+def compute_chi2_quantile(probability: float, df: float) -> float:
     """Quantile of the chi-squared distribution.
 
     Example:
@@ -67,10 +67,10 @@ def compute_chi2_quantile(probability: float, freedom: float) -> float:
     """
     from scipy import special
 
-    return float(special.chdtri(freedom, 1 - probability))
+    return float(special.chdtri(df, 1 - probability))
 
 
-def compute_chi2_tail(value: float, freedom: float) -> float:
+def compute_chi2_tail(value: float, df: float) -> float:
     """Probability that a chi-squared value exceeds another.
 
     Example:
@@ -79,7 +79,7 @@ def compute_chi2_tail(value: float, freedom: float) -> float:
     """
     from scipy import special
 
-    return float(special.chdtrc(freedom, value))
+    return float(special.chdtrc(df, value))
 
 
 def compute_binomial_cdf(count: int, n: int, success: float) -> float:

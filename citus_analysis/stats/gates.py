@@ -26,7 +26,7 @@ from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.set_ups import format_stratum
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
-from citus_analysis.runs.status import list_allowed_statuses
+from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.stats._validate import list_unique_warnings
 from citus_analysis.stats.drift import is_interleaved
 from citus_analysis.stats.run_comparisons import (
@@ -280,7 +280,7 @@ def gate(
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     level: float = LEVEL,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> Gate:
     """Judge the runs of a dataset by those of another, configuration by configuration.
 
@@ -293,7 +293,7 @@ def gate(
         pool: columns of the configuration that need not be equal.
         only: column -> value; selects checks (or runs, for a column that is not held equal).
         level: confidence level; the tests use 1 - level.
-        allow: `degraded` to judge degraded runs of both datasets as well; a warning gives their number.
+        include_status: `degraded` to judge degraded runs of both datasets as well; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -314,7 +314,7 @@ def gate(
         tables.append(_combine_both_sides(candidate, baseline, metric))
         better = require_metric_direction(metric)
         question = ComparisonQuestion(metric, _SIDE, "baseline", (), tuple(pool), margin, level, better)
-        asked.append(_ask_gate_question(tables[-1], question, within, only, allow))
+        asked.append(_ask_gate_question(tables[-1], question, within, only, include_status))
     found = [(one, c) for one in asked for c in iterate_unadjusted_comparisons(one.runs, one.question)]
     # One family over all configurations and metrics: the gate fails if one of them does.
     adjusted = compare_many([replace(c, holm_family="gate") for _, c in found], level=level)
@@ -361,9 +361,9 @@ def _ask_gate_question(
     question: ComparisonQuestion,
     within: Sequence[str] | None,
     only: Mapping[str, object] | None,
-    allow: str | Collection[str],
+    include_status: str | Collection[str],
 ) -> Asked:
-    statuses = list_allowed_statuses(allow)
+    statuses = list_included_statuses(include_status)
     for side in _SIDES:
         usable = table.filter(pl.col(_SIDE) == side)
         if "status" in table.columns:
@@ -371,7 +371,7 @@ def _ask_gate_question(
         if usable[question.metric].drop_nulls().is_empty():
             status = " or ".join(statuses)
             raise InsufficientDataError(f"the {side} has no run with status {status} and a {question.metric}")
-    return ask(table, question, within, only, allow)
+    return ask(table, question, within, only, include_status)
 
 
 def _check(comparison: Comparison, level: float) -> GateCheck:

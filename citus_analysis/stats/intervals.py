@@ -253,7 +253,7 @@ def estimate_ratio_from_summaries(
 def log_ratio_interval(
     ratio: float,
     error: float,
-    freedom: float,
+    df: float,
     n: int,
     level: float = LEVEL,
     family: int = 1,
@@ -267,7 +267,7 @@ def log_ratio_interval(
     Args:
         ratio: the estimate.
         error: standard error of its logarithm.
-        freedom: degrees of freedom of the error.
+        df: degrees of freedom of the error.
         n: values of the smaller side.
         level: simultaneous confidence level of all intervals of the family.
         family: number of simultaneous ratios (Bonferroni).
@@ -280,9 +280,9 @@ def log_ratio_interval(
         2 [1.299, 3.08] (95 %, Welch t on the log ratio, simultaneous over 10, n = 4)
     """
     method = _RATIO_METHODS[design] + (f", simultaneous over {family}" if family > 1 else "")
-    if not freedom:
+    if not df:
         return Interval.absent(ratio, level, n, method, _ONE_VALUE)
-    reach = compute_t_quantile(1 - (1 - level) / 2 / family, freedom) * error
+    reach = compute_t_quantile(1 - (1 - level) / 2 / family, df) * error
     notes = (_EQUAL_VALUES,) if error == 0 else ()
     low, high = _ends_on_log_scale(ratio, reach * ratio)
     if high > _WIDEST * low and low <= 1 <= high:
@@ -315,8 +315,8 @@ def compute_welch_error(a: tuple[float, float], b: tuple[float, float]) -> tuple
     total = sum(parts)
     if total == 0:
         return 0.0, float(a[1] + b[1] - 2)
-    freedom = total**2 / sum(part**2 / (n - 1) for part, (_, n) in zip(parts, (a, b), strict=True))
-    return math.sqrt(total), freedom
+    df = total**2 / sum(part**2 / (n - 1) for part, (_, n) in zip(parts, (a, b), strict=True))
+    return math.sqrt(total), df
 
 
 def _check_positive(what: str, *means: float) -> None:

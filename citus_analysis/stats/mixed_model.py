@@ -45,7 +45,7 @@ class IterationEffect:
     Attributes:
         log_ratio: difference of both sides on the log scale.
         error: its standard error.
-        freedom: degrees of freedom of the error.
+        df: degrees of freedom of the error.
         variance_between: variance of iterations, on the log scale.
         variance_within: variance of runs of one iteration and side, on the log scale.
         p_iterations: F test that iterations do not differ.
@@ -53,7 +53,7 @@ class IterationEffect:
 
     log_ratio: float
     error: float
-    freedom: float
+    df: float
     variance_between: float
     variance_within: float
     p_iterations: float
@@ -91,7 +91,7 @@ def estimate_iterations(a: Floats, b: Floats, iterations: tuple[Floats, Floats])
         >>> first = np.exp([1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4])
         >>> second = np.exp([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0])
         >>> found = estimate_iterations(first, second, (np.arange(10.0), np.arange(10.0)))
-        >>> round(found.log_ratio, 2), round(found.error, 4), found.freedom
+        >>> round(found.log_ratio, 2), round(found.error, 4), found.df
         (1.58, 0.389, 9.0)
         >>> estimate_iterations(first[:3], second[:3], (np.arange(3.0), np.arange(3.0)))
         '3 iterations are shared by both sets: too few for a mixed model (at least 4)'
@@ -153,8 +153,8 @@ def _estimate_by_reml(layout: _IterationLayout, p: float) -> IterationEffect | s
         return "the mixed model did not converge"
     if between < 1e-6 * within:
         return "the variance between iterations is estimated as 0"
-    log_ratio, error, freedom = _solve_generalised_least_squares(layout, between, within)
-    return IterationEffect(log_ratio, error, freedom, between, within, p)
+    log_ratio, error, df = _solve_generalised_least_squares(layout, between, within)
+    return IterationEffect(log_ratio, error, df, between, within, p)
 
 
 def _solve_generalised_least_squares(
@@ -173,5 +173,5 @@ def _solve_generalised_least_squares(
     weights = inverse @ x @ covariance[:, 1]
     gradient = np.array([weights @ one @ weights for one in (shared, identity)])
     variance = float(covariance[1, 1])
-    freedom = 2 * variance**2 / float(gradient @ np.linalg.inv(information) @ gradient)
-    return float(effects[1]), math.sqrt(variance), freedom
+    df = 2 * variance**2 / float(gradient @ np.linalg.inv(information) @ gradient)
+    return float(effects[1]), math.sqrt(variance), df

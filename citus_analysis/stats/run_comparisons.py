@@ -393,7 +393,7 @@ def compare_runs(
     only: Mapping[str, object] | None = None,
     margin: float = MARGIN,
     level: float = LEVEL,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
     higher_is_better: bool | None = None,
 ) -> RunComparison:
     """Compare the levels of one column of a table of runs, like with like.
@@ -421,7 +421,7 @@ def compare_runs(
         only: column -> value; selects comparisons (or runs, for a column that is not held equal).
         margin: relative difference that counts as none.
         level: confidence level.
-        allow: `degraded` to compare degraded runs as well; a warning gives their number.
+        include_status: `degraded` to compare degraded runs as well; a warning gives their number.
         higher_is_better: by default derived from the metric's name: lower times and numbers of failures are better.
 
     Raises:
@@ -445,7 +445,7 @@ def compare_runs(
         factors=studied.factors,
         replaced=studied.replaced,
     )
-    asked = ask(studied.runs, question, within, only, allow)
+    asked = ask(studied.runs, question, within, only, include_status)
     runs, question = asked.runs, asked.question
     usual = base is None and by in _NAMES_OF_SET_UPS
     alone, unmet = _compare_with_usual_base(runs, question) if usual else ([], [])
@@ -606,7 +606,7 @@ def ask(
     question: ComparisonQuestion,
     within: Sequence[str] | None = None,
     only: Mapping[str, object] | None = None,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> Asked:
     """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
 
@@ -615,7 +615,7 @@ def ask(
         question: the question without its strata; its base is a value as displayed.
         within: columns to hold equal, instead of the whole configuration.
         only: column -> value.
-        allow: `degraded` to compare degraded runs as well; a warning gives their number.
+        include_status: `degraded` to compare degraded runs as well; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column or base level.
@@ -623,9 +623,9 @@ def ask(
     """
     metric, by = question.metric, question.by
     check_columns(frame, (by, *(within or ()), *question.pool))
-    usable, notes = select_measured_runs(frame, metric, allow, only)
+    usable, notes = select_measured_runs(frame, metric, include_status, only)
     refuse_unknown(usable, by, "by")
-    runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, allow)
+    runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, include_status)
     if unknown := usable[by].null_count():
         notes = (*notes, f"{pluralize(unknown, 'run')} left out: no {by}")
     held = comparability(runs, by, question.pool, question.factors, question.replaced)

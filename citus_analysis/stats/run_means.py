@@ -14,7 +14,7 @@ from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
 from citus_analysis.runs.design import Design, find_synonym, read_design
 from citus_analysis.runs.set_ups import CONFIGURATION, add_setup_descriptions, format_setup_value, format_stratum
-from citus_analysis.runs.status import list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.schema import STATUSES
 from citus_analysis.stats.intervals import MeanMethod, choose_mean_method, mean_interval
 from citus_analysis.texts.numbers import format_number
@@ -45,21 +45,21 @@ def require_metric_direction(metric: str) -> bool:
 def select_runs_with_metric(
     source: TableSource | Frame,
     metric: str,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
     only: Mapping[str, object] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Runs that are ok and have the metric, with their set-up, and notes on the runs that were left out.
 
     A metric that the table `runs` lacks is looked up in `operation_latencies` if a dataset is given; each operation
     then is a separate configuration. `only` keeps the runs whose columns have the given values, compared as text.
-    `allow="degraded"` takes degraded runs in, with a note.
+    `include_status="degraded"` takes degraded runs in, with a note.
 
     Raises:
         UnknownNameError: there is no such metric or column.
         UsageError: another status cannot be allowed.
         InsufficientDataError: no run is left.
     """
-    return select_measured_runs(read_runs_with_metric(source, metric), metric, allow, only)
+    return select_measured_runs(read_runs_with_metric(source, metric), metric, include_status, only)
 
 
 #: Columns that rows of a dataset's table `runs` have, and nobody's own table.
@@ -207,10 +207,10 @@ def read_runs_with_metric(source: object, metric: str) -> pl.DataFrame:
 
 
 def select_measured_runs(
-    runs: pl.DataFrame, metric: str, allow: str | Collection[str], only: Mapping[str, object] | None = None
+    runs: pl.DataFrame, metric: str, include_status: str | Collection[str], only: Mapping[str, object] | None = None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The runs that are ok or allowed, with the values of `only` and the metric: :func:`select_runs_with_metric`."""
-    statuses = list_allowed_statuses(allow)
+    statuses = list_included_statuses(include_status)
     frame = filter_runs_by_values(runs, only or {})
     if only and frame.is_empty() and not runs.is_empty():
         raise InsufficientDataError(f"no run has {', '.join(f'{name}={value}' for name, value in only.items())}")
@@ -235,7 +235,7 @@ def select_measured_runs(
 def _choose_allow_hint(left_out: pl.DataFrame) -> str | None:
     if "status" not in left_out.columns or not (left_out["status"].cast(pl.String) == "degraded").any():
         return None
-    return "look at status_reason in the table runs; --allow degraded (allow='degraded' in Python) uses degraded runs"
+    return "status_reason in the table runs says why; --include-status degraded (include_status in Python) uses them"
 
 
 def check_columns(runs: pl.DataFrame, names: Iterable[str]) -> None:
@@ -282,13 +282,13 @@ def summarise_runs(
     *,
     level: float = LEVEL,
     method: MeanMethod | None = None,
-    allow: str | Collection[str] = (),
+    include_status: str | Collection[str] = (),
 ) -> pl.DataFrame:
     """Mean over iterations with its interval, per configuration.
 
     Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null for a single
     run. By default the interval is on the log scale unless a value is negative, because rates and times are positive
-    (:func:`citus_analysis.stats.intervals.choose_mean_method`). `allow="degraded"` takes degraded runs in.
+    (:func:`citus_analysis.stats.intervals.choose_mean_method`). `include_status="degraded"` takes degraded runs in.
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -300,7 +300,7 @@ def summarise_runs(
         >>> summarise_runs(runs, by=["workers"])["mean"].to_list()
         [11.0, 21.0]
     """
-    runs, _ = select_runs_with_metric(source, metric, allow)
+    runs, _ = select_runs_with_metric(source, metric, include_status)
     check_columns(runs, by)
     rows = []
     refuse_mixed_systems(runs, by)
@@ -379,7 +379,7 @@ _INTERVAL: Final = ("low", "high")
 
 @return_callers_frame_kind
 def list_configurations(
-    source: TableSource | Frame, *, level: float = LEVEL, allow: str | Collection[str] = ()
+    source: TableSource | Frame, *, level: float = LEVEL, include_status: str | Collection[str] = ()
 ) -> pl.DataFrame:
     """The configurations of a dataset, in order of their columns.
 
@@ -390,7 +390,7 @@ def list_configurations(
     Args:
         source: a dataset, or rows of the table `runs`.
         level: confidence level of the intervals.
-        allow: `degraded` to let degraded runs enter the means.
+        include_status: `degraded` to let degraded runs enter the means.
 
     Raises:
         UsageError: another status cannot be allowed.
@@ -400,7 +400,7 @@ def list_configurations(
     if runs.is_empty():
         raise InsufficientDataError("the dataset contains no run")
     columns = [name for name in CONFIGURATION if name in runs.columns and runs[name].null_count() < runs.height]
-    statuses = list_allowed_statuses(allow)
+    statuses = list_included_statuses(include_status)
     rows = [{**key, **_summarise_configuration(part, level, statuses)} for key, part in iterate_strata(runs, columns)]
     kinds = {name: runs.schema[name] for name in columns} | dict.fromkeys((METRIC, *_INTERVAL), pl.Float64())
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
@@ -417,12 +417,12 @@ def _summarise_configuration(runs: pl.DataFrame, level: float, statuses: Collect
     return found | {METRIC: interval.estimate, **dict(zip(_INTERVAL, interval.ends, strict=True))}
 
 
-def format_configurations(configurations: pl.DataFrame, allow: str | Collection[str] = ()) -> str:
+def format_configurations(configurations: pl.DataFrame, include_status: str | Collection[str] = ()) -> str:
     """The configurations as text: their common values, then one line each with the columns that differ.
 
     Args:
         configurations: result of :func:`list_configurations`.
-        allow: as it was given there.
+        include_status: as it was given there.
     """
     columns = [name for name in configurations.columns if name in CONFIGURATION]
     common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]
@@ -443,7 +443,7 @@ def format_configurations(configurations: pl.DataFrame, allow: str | Collection[
     total = (
         f"{pluralize(configurations.height, 'configuration')}, {pluralize(int(configurations['runs'].sum()), 'run')}"
     )
-    words = " or ".join(list_allowed_statuses(allow))
+    words = " or ".join(list_included_statuses(include_status))
     end = f"{total}; throughput in operations/s: mean of the runs that are {words}, with its interval"
     table = render_text_table(head, rows, right=numbers | {len(head) - 2})
     return "\n".join(line for line in (make_printable(shared), *table, end) if line)

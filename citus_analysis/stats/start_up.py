@@ -56,7 +56,7 @@ _ENDING: Final = 0.5
 #: Bounds of the estimated autocorrelation and of the degrees of freedom. Without them a drift of the second half, which
 #: looks like dependence, would hide any start-up; simulated false alarms stay below 8 %.
 _HIGHEST: Final = 0.9
-_FEWEST_FREEDOM: Final = 3.0
+_FEWEST_DF: Final = 3.0
 #: Kendall's tau of the averaged intervals with time from which on a series drifts from its first to its last interval.
 _DRIFTS: Final = 0.8
 _MOST_STEPS: Final = 60
@@ -158,8 +158,8 @@ def _head_p(rows: Floats) -> float:
     rho = float(np.clip(rho + (1 + 4 * rho) / long, 0.0, _HIGHEST))
     variance = squares / (runs * (long - 1))
     error = np.sqrt((_mean_variance(heads, rho) + _mean_variance(np.array([long]), rho)) * variance / runs)
-    freedom = max(runs * (long * (1 - rho) / (1 + rho) - 1), _FEWEST_FREEDOM)
-    smallest = min(compute_t_tail(abs(float(value)), freedom) for value in contrast / error)
+    df = max(runs * (long * (1 - rho) / (1 + rho) - 1), _FEWEST_DF)
+    smallest = min(compute_t_tail(abs(float(value)), df) for value in contrast / error)
     return min(1.0, 2 * smallest * heads.size)
 
 

@@ -67,7 +67,7 @@ class Evidence:
     Attributes:
         ratio: mean of `a` over mean of `b`; ratio of the geometric means if runs are paired or iterations random.
         error: standard error of its logarithm; inf if a side has a single run, which has no spread.
-        freedom: its degrees of freedom; 0 if there is no error.
+        df: its degrees of freedom; 0 if there is no error.
         n: runs of the smaller side, or blocks.
         spread: standard deviation of the log ratio of one run of each side, within an iteration if these are modelled.
         design: relation between the runs of both sides.
@@ -75,7 +75,7 @@ class Evidence:
 
     ratio: float
     error: float
-    freedom: float
+    df: float
     n: int
     spread: float
     design: Design = "unpaired"
@@ -83,9 +83,9 @@ class Evidence:
     @classmethod
     def of_summaries(cls, a: Summary, b: Summary) -> Evidence:
         """Evidence of two independent sets; the variance of the log of a mean is (sd/mean)²/n by the delta method."""
-        error, freedom = log_ratio_error(a, b)
+        error, df = log_ratio_error(a, b)
         spread = math.hypot(a[1] / a[0], b[1] / b[0])
-        return cls(a[0] / b[0], error, freedom, int(min(a[2], b[2])), spread)
+        return cls(a[0] / b[0], error, df, int(min(a[2], b[2])), spread)
 
     @classmethod
     def of_blocks(cls, a: Floats, b: Floats) -> Evidence:
@@ -109,18 +109,18 @@ class Evidence:
     def of_iterations(cls, effect: IterationEffect, n: int) -> Evidence:
         """Evidence of runs whose iterations share conditions, with n runs on the smaller side."""
         ratio, spread = math.exp(effect.log_ratio), math.sqrt(2 * effect.variance_within)
-        return cls(ratio, effect.error, effect.freedom, n, spread, "mixed")
+        return cls(ratio, effect.error, effect.df, n, spread, "mixed")
 
     def interval(self, level: float, family: int = 1) -> Interval:
         """Interval of the ratio, as one of a family of simultaneous ones (:func:`log_ratio_interval`)."""
-        return log_ratio_interval(self.ratio, self.error, self.freedom, self.n, level, family, self.design)
+        return log_ratio_interval(self.ratio, self.error, self.df, self.n, level, family, self.design)
 
     def p_difference(self) -> float:
         """Two-sided t test of a ratio of 1; nan without an error."""
         distance = abs(math.log(self.ratio))
-        if not self.freedom:
+        if not self.df:
             return math.nan
-        return 2 * compute_t_tail(distance / self.error, self.freedom) if self.error else float(distance == 0)
+        return 2 * compute_t_tail(distance / self.error, self.df) if self.error else float(distance == 0)
 
     def p_equivalence(self, margin: float) -> float:
         """The larger p-value of the two one-sided tests against both ends of the margin; nan without an error."""
@@ -138,12 +138,10 @@ class Evidence:
         """
         distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
 
-        def decides(error: float, freedom: float) -> bool:
-            differs = (
-                compute_t_quantile(1 - alpha / 2, freedom) + compute_t_quantile(POWER, freedom)
-            ) * error <= distance
+        def decides(error: float, df: float) -> bool:
+            differs = (compute_t_quantile(1 - alpha / 2, df) + compute_t_quantile(POWER, df)) * error <= distance
             # At a ratio near 1 both one-sided tests must succeed, which costs power on each side.
-            both = compute_t_quantile(1 - alpha, freedom) + compute_t_quantile((1 + POWER) / 2, freedom)
+            both = compute_t_quantile(1 - alpha, df) + compute_t_quantile((1 + POWER) / 2, df)
             return differs or both * error <= bound - distance
 
         return self._smallest(decides)
@@ -154,9 +152,9 @@ class Evidence:
 
     def _p_within(self, inside: float) -> float:
         """One-sided test that the log ratio lies within a bound, given how far inside it was measured."""
-        if not self.freedom:
+        if not self.df:
             return math.nan
-        return compute_t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)
+        return compute_t_tail(inside / self.error, self.df) if self.error else float(inside <= 0)
 
     def runs_to_gate(self, margin: float, alpha: float, family_size: int, *, higher_is_better: bool) -> int | None:
         """Smallest n per set at which a gate decides with the planned power whether `a` is worse.
@@ -171,10 +169,10 @@ class Evidence:
         """
         gain, bound = self._gain(higher_is_better), math.log1p(margin)
 
-        def decides(error: float, freedom: float) -> bool:
-            power = compute_t_quantile(POWER, freedom)
-            worse = (compute_t_quantile(1 - alpha / family_size / 2, freedom) + power) * error <= -gain
-            return worse or (compute_t_quantile(1 - alpha, freedom) + power) * error <= bound + gain
+        def decides(error: float, df: float) -> bool:
+            power = compute_t_quantile(POWER, df)
+            worse = (compute_t_quantile(1 - alpha / family_size / 2, df) + power) * error <= -gain
+            return worse or (compute_t_quantile(1 - alpha, df) + power) * error <= bound + gain
 
         return self._smallest(decides)
 
@@ -183,11 +181,11 @@ class Evidence:
 
     def _smallest(self, decides: Callable[[float, float], bool]) -> int | None:
         """Smallest n per set for which `decides` is true of the error and its degrees of freedom; None if unknown."""
-        if not self.freedom:
+        if not self.df:
             return None
         if self.spread == 0:
             return 2
-        spread = self.spread * math.sqrt(self.freedom / compute_chi2_quantile(1 - ASSURANCE, self.freedom))
+        spread = self.spread * math.sqrt(self.df / compute_chi2_quantile(1 - ASSURANCE, self.df))
         sets = 2 if self.design == "unpaired" else 1
         return find_smallest_n(lambda n: decides(spread / math.sqrt(n), (n - 1) * sets), 2, _MOST_RUNS)
 
@@ -487,9 +485,9 @@ class Comparison(Shown):
         return self.evidence.error
 
     @property
-    def freedom(self) -> float:
+    def df(self) -> float:
         """Degrees of freedom of the error; 0 if there is none."""
-        return self.evidence.freedom
+        return self.evidence.df
 
     @property
     def change_percent(self) -> float:
@@ -775,8 +773,8 @@ def decide(
 def _compute_welch_p_value(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
     if min(a[2], b[2]) < 2:
         return math.nan
-    error, freedom = compute_welch_error(a[1:], b[1:])
-    return 2 * compute_t_tail(abs(a[0] - b[0]) / error, freedom) if error else float(a[0] == b[0])
+    error, df = compute_welch_error(a[1:], b[1:])
+    return 2 * compute_t_tail(abs(a[0] - b[0]) / error, df) if error else float(a[0] == b[0])
 
 
 # Several comparisons at once: Holm's adjustment of their verdicts, and simultaneous intervals of their ratios.

@@ -153,7 +153,7 @@ def test_one_slow_block_is_found_that_a_trend_would_miss() -> None:
     means = y.reshape(25, 5).mean(axis=0)
     f = (25 * (means**2).sum() / 4) / (((y**2).sum() - 25 * (means**2).sum()) / 96)
     assert found.f == pytest.approx(f)
-    assert found.freedom == (4, 96)
+    assert found.df == (4, 96)
     assert (found.block, found.p_value < 1e-3, found.trend_p_value > 0.05) == ("3", True, True)
     assert found.effect_percent == pytest.approx(100 * np.expm1(means[2] - np.delete(means, 2).mean()))
     assert found.interval[0] < 100 * np.expm1(-0.12) < found.interval[1]

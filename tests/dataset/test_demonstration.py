@@ -138,7 +138,7 @@ def test_few_runs_are_doubtful(demonstration: Dataset) -> None:
 
 def test_loads_of_several_sizes_are_compared(demonstration: Dataset) -> None:
     """Table 4.2 of the thesis; but for one run, the machine did other work meanwhile."""
-    found = intensity_table(select_runs(demonstration, allow="doubtful"), demonstration, skip_first=1)
+    found = intensity_table(select_runs(demonstration, include_status="doubtful"), demonstration, skip_first=1)
     assert found["records"].to_list() == [8000, 16000, 32000]
     throughputs = [float(cell.split()[0].replace(",", "")) for cell in found["throughput_ops_s"]]
     assert throughputs[-1] == max(throughputs)
@@ -146,7 +146,7 @@ def test_loads_of_several_sizes_are_compared(demonstration: Dataset) -> None:
 
 def test_the_run_over_time_zooms_on_a_checkpoint(demonstration: Dataset) -> None:
     """Figure 5.7 of the thesis."""
-    detail = study_resources(demonstration, allow="doubtful").detail
+    detail = study_resources(demonstration, include_status="doubtful").detail
     assert detail is not None
     assert detail.resource == "citus-checkpoints-w4-t32-load"
     assert detail.around is not None

@@ -107,13 +107,13 @@ def measure_blocks(runs: pd.DataFrame) -> dict[str, float]:
     configurations, blocks = logs.shape
     between = configurations * float((block**2).sum())
     within = float(((residual - block) ** 2).sum())
-    freedom = (blocks - 1, (configurations - 1) * (blocks - 1))
-    f = between / freedom[0] / (within / freedom[1])
+    df = (blocks - 1, (configurations - 1) * (blocks - 1))
+    f = between / df[0] / (within / df[1])
     return {
         "f": f,
-        "df1": freedom[0],
-        "df2": freedom[1],
-        "p": float(stats.f.sf(f, *freedom)),
+        "df1": df[0],
+        "df2": df[1],
+        "p": float(stats.f.sf(f, *df)),
         "share": between / (between + within),
         "configurations": configurations,
     } | {f"block_{name}": float(np.exp(value)) for name, value in zip(wide.columns, block, strict=True)}
@@ -143,7 +143,7 @@ def fit_models(size: Array, rate: Array) -> dict[str, Fit]:
     logs = np.log(rate)
     levels = np.unique(size)
     pure = sum(float(((logs[size == k] - logs[size == k].mean()) ** 2).sum()) for k in levels)
-    pure_freedom = len(rate) - len(levels)
+    pure_df = len(rate) - len(levels)
     found = {}
     for name, (curve, count) in MODELS.items():
         start = [float((rate / size).mean()), 0.05, 0.001][:count]
@@ -162,11 +162,11 @@ def fit_models(size: Array, rate: Array) -> dict[str, Fit]:
         ]
         best = min(done, key=lambda one: one.cost)
         residual = 2 * float(best.cost)
-        freedom = len(levels) - count
-        f = (residual - pure) / freedom / (pure / pure_freedom) if freedom > 0 else float("nan")
+        df = len(levels) - count
+        f = (residual - pure) / df / (pure / pure_df) if df > 0 else float("nan")
         k = count + 1
         aicc = len(rate) * np.log(residual / len(rate)) + 2 * k + 2 * k * (k + 1) / (len(rate) - k - 1)
-        p = float(stats.f.sf(f, freedom, pure_freedom)) if freedom > 0 else float("nan")
+        p = float(stats.f.sf(f, df, pure_df)) if df > 0 else float("nan")
         found[name] = Fit(tuple(map(float, best.x)), residual, float(f), p, float(aicc))
     return found
 

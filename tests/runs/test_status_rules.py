@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UsageError
-from citus_analysis.runs.status import STATUS_RULES, add_run_status, list_allowed_statuses, write_used_run_notes
+from citus_analysis.runs.status import STATUS_RULES, add_run_status, list_included_statuses, write_used_run_notes
 
 FACTS: dict[str, object] = {
     "drivers": 1,
@@ -141,7 +141,7 @@ def test_the_documentation_shows_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("allow", "statuses"),
+    ("include_status", "statuses"),
     [
         ("", ("ok",)),
         ((), ("ok",)),
@@ -150,14 +150,14 @@ def test_the_documentation_shows_the_rules() -> None:
         (["degraded"], ("ok", "degraded")),
     ],
 )
-def test_what_is_allowed(allow: str | list[str], statuses: tuple[str, ...]) -> None:
-    assert list_allowed_statuses(allow) == statuses
+def test_what_is_allowed(include_status: str | list[str], statuses: tuple[str, ...]) -> None:
+    assert list_included_statuses(include_status) == statuses
 
 
-@pytest.mark.parametrize("allow", ["failed", "degarded", ["degraded", "failed"]])
-def test_failed_runs_and_unknown_words_are_refused(allow: str | list[str]) -> None:
+@pytest.mark.parametrize("include_status", ["failed", "degarded", ["degraded", "failed"]])
+def test_failed_runs_and_unknown_words_are_refused(include_status: str | list[str]) -> None:
     with pytest.raises(UsageError, match="cannot be allowed"):
-        list_allowed_statuses(allow)
+        list_included_statuses(include_status)
 
 
 def test_used_runs_are_described() -> None:

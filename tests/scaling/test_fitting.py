@@ -46,7 +46,7 @@ def test_usl_has_the_standard_errors_and_residuals_of_r(sdm91: ModelFit) -> None
     assert sdm91.standard_errors["beta"] == pytest.approx(1.988e-05, rel=1e-3)
     assert sdm91.standard_errors["gamma"] == pytest.approx(14.21, rel=1e-3)
     assert sdm91.sigma == pytest.approx(82.85, abs=5e-3)
-    assert sdm91.degrees_of_freedom == 4
+    assert sdm91.df == 4
     assert sdm91.predict(LOAD).round() == pytest.approx([90, 1078, 1541, 1850, 1879, 1822, 1646])
 
 

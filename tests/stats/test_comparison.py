@@ -142,12 +142,12 @@ def test_a_planned_family_decides_as_often_as_assured() -> None:
     assert decided["alone"] / 300 < decided["family"] / 300 - 0.1
 
 
-def power(distance: float, bound: float, error: float, freedom: float) -> float:
+def power(distance: float, bound: float, error: float, df: float) -> float:
     """Chance of a verdict by the noncentral t (a difference) or the normal approximation of both one-sided tests."""
     t = scipy.stats.t
     if distance:
-        return float(scipy.stats.nct.sf(t.ppf(0.975, freedom), freedom, distance / error))
-    return float(2 * t.cdf(bound / error - t.ppf(0.95, freedom), freedom) - 1)
+        return float(scipy.stats.nct.sf(t.ppf(0.975, df), df, distance / error))
+    return float(2 * t.cdf(bound / error - t.ppf(0.95, df), df) - 1)
 
 
 def _moments(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, float, int]:
@@ -231,7 +231,7 @@ def test_equivalence_is_printed_with_the_interval_that_decided() -> None:
     assert one.verdict == "equivalent"
     assert one.ratio.high > 1.06 > one.deciding.high
     assert one.deciding.level == pytest.approx(0.90)
-    theirs = scipy.stats.t.ppf(0.95, one.evidence.freedom) * one.evidence.error
+    theirs = scipy.stats.t.ppf(0.95, one.evidence.df) * one.evidence.error
     assert math.log(one.deciding.high / one.deciding.estimate) == pytest.approx(theirs)
     assert f"{one.deciding.high:.4g}] (90 %" in one.sentence()
     assert (one.p_equivalence <= 0.05) == (math.log(one.deciding.high) <= log_mean)

@@ -37,11 +37,11 @@ def test_sleep_as_nlme_has_it() -> None:
     found = effect_of(SECOND, FIRST, (PATIENTS, PATIENTS))
     assert found.log_ratio == pytest.approx(1.58)
     assert found.error == pytest.approx(0.3889587, abs=5e-8)
-    assert found.freedom == 9
+    assert found.df == 9
     assert math.sqrt(found.variance_between) == pytest.approx(1.6877, abs=5e-5)
     assert math.sqrt(found.variance_within) == pytest.approx(0.8697, abs=5e-5)
     one = stats.compare(SECOND, FIRST, iterations=(PATIENTS, PATIENTS))
-    assert (one.design, one.evidence.freedom) == ("mixed", 9)
+    assert (one.design, one.evidence.df) == ("mixed", 9)
     assert one.p_difference == pytest.approx(0.0028, abs=5e-5)
 
 
@@ -55,7 +55,7 @@ def test_statsmodels_gives_the_closed_form_where_there_is_one() -> None:
         assert isinstance(fitted, IterationEffect)
         assert fitted.log_ratio == pytest.approx(closed.log_ratio)
         assert fitted.error == pytest.approx(closed.error, rel=1e-3)
-        assert fitted.freedom == pytest.approx(closed.freedom, rel=1e-3)
+        assert fitted.df == pytest.approx(closed.df, rel=1e-3)
         assert fitted.variance_between == pytest.approx(closed.variance_between, rel=1e-2)
 
 
@@ -89,7 +89,7 @@ def test_incomplete_iterations_are_those_of_another_maximisation() -> None:
     assert found.error == pytest.approx(math.sqrt(covariance[1, 1]), rel=1e-3)
     assert (found.variance_between, found.variance_within) == pytest.approx(tuple(np.exp(best.x)), rel=5e-3)
     # 17 - 2 of the runs, less those that the iterations take: as many as the residuals within iterations have, or more.
-    assert 6 < found.freedom < 10
+    assert 6 < found.df < 10
 
 
 @pytest.mark.parametrize(

@@ -213,14 +213,14 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
 
 def test_degraded_runs_are_compared_where_that_is_allowed() -> None:
     frame = runs(*grid(x=[10, 11, 12], y=[20, 21, 22])).with_columns(status=pl.lit("degraded"))
-    with pytest.raises(InsufficientDataError, match=r"^no run with status ok has a .*--allow degraded"):
+    with pytest.raises(InsufficientDataError, match=r"^no run with status ok has a .*--include-status degraded"):
         stats.compare_runs(frame)
-    found = stats.compare_runs(frame, allow="degraded")
+    found = stats.compare_runs(frame, include_status="degraded")
     assert [one.verdict for one in found] == ["faster"]
     assert "6 degraded runs of 6 used, as allowed" in found.warnings
-    assert stats.compare_runs(frame.with_columns(status=pl.lit("ok")), allow=["degraded"]).warnings == (FEW,)
+    assert stats.compare_runs(frame.with_columns(status=pl.lit("ok")), include_status=["degraded"]).warnings == (FEW,)
     with pytest.raises(UsageError, match="'failed' cannot be allowed"):
-        stats.compare_runs(frame, allow="failed")
+        stats.compare_runs(frame, include_status="failed")
 
 
 def test_a_mean_without_a_ratio_is_left_out_and_said() -> None:

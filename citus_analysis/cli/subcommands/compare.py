@@ -45,7 +45,7 @@ def command(
 
     Runs are compared if the rest of their set-up is equal: system, settings and everything that the clients do. `~`
     marks comparisons without a detected difference. All comparisons of one operation are adjusted together (Holm),
-    including those that --only hides. Runs with the status ok are compared; --allow degraded adds those.
+    including those that --only hides. Runs with the status ok are compared; --include-status degraded adds those.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs

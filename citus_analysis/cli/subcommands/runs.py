@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import ALLOW, AS_JSON, SHARE, WIDE
+from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, SHARE, WIDE
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
@@ -16,10 +16,10 @@ from citus_analysis.texts.names import convert_to_place
 @click.command("runs")
 @click.argument("folder", metavar="DIR", type=convert_to_place)
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
-@ALLOW
+@INCLUDE_STATUS
 @AS_JSON
 @WIDE
-def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: bool, wide: bool) -> None:
+def command(folder: Path | str, level: float, include_status: tuple[str, ...], as_json: bool, wide: bool) -> None:
     """List the configurations of a dataset, one per line.
 
     Each line has the number of runs, the numbers of ok, degraded and failed runs, and the mean throughput of the runs
@@ -28,5 +28,7 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats.run_means import format_configurations, list_configurations
 
-    found = list_configurations(open_dataset(open_or_ingest_dataset(folder)), level=level, allow=allow)
-    print_result(found.to_dicts() if as_json else format_configurations(found, allow), wide=wide)
+    found = list_configurations(
+        open_dataset(open_or_ingest_dataset(folder)), level=level, include_status=include_status
+    )
+    print_result(found.to_dicts() if as_json else format_configurations(found, include_status), wide=wide)

@@ -24,7 +24,7 @@ def command(
     """Speedup, efficiency, psi and scalability models per configuration.
 
     Runs form a curve if the rest of their set-up is equal. Numbers and verdicts are those of `compare`.
-    Runs with the status ok are used; --allow degraded adds those.
+    Runs with the status ok are used; --include-status degraded adds those.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import scale_runs

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.options import (
-    ALLOW,
     AS_JSON,
+    INCLUDE_STATUS,
     METRICS_OPTION,
     ONLY,
     PLACE,
@@ -28,7 +28,7 @@ from citus_analysis.texts.words import make_printable
 @METRICS_OPTION
 @POOL
 @ONLY
-@ALLOW
+@INCLUDE_STATUS
 @click.option(
     "--alpha",
     default=CHANGE_ALPHA,
@@ -48,7 +48,7 @@ def command(
     metrics: tuple[str, ...],
     pool: tuple[str, ...],
     only: tuple[str, ...],
-    allow: tuple[str, ...],
+    include_status: tuple[str, ...],
     alpha: float,
     since: str | None,
     out: Path | None,
@@ -66,7 +66,7 @@ def command(
     datasets = [open_dataset(open_or_ingest_dataset(folder)) for folder in folders]
     columns, values = parse_column_names(pool), parse_column_values(only)
     begin = Path(since).name if since and since in map(str, folders) else since
-    found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow, since=begin)
+    found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, include_status=include_status, since=begin)
     print_result(found.to_dict() if as_json else format_track(found))
     if out is not None:
         parameters = {
@@ -74,7 +74,7 @@ def command(
             "metrics": ",".join(metrics),
             "pool": ",".join(columns),
             "only": ",".join(only),
-            "allow": ",".join(allow),
+            "include_status": ",".join(include_status),
             "alpha": alpha,
             "since": begin or "",
         }

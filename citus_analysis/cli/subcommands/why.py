@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.options import ALLOW, AS_JSON, ONLY, PLACE, SHARE, WIDE, parse_column_values
+from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, ONLY, PLACE, SHARE, WIDE, parse_column_values
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL, MARGIN
@@ -30,7 +30,7 @@ _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or
 @click.option("--base", default="", help=f"Side to compare with: {_SIDE}.")
 @click.option("--other", default="", help="The other side, of DIR2 if that is given. Without a side: all runs of it.")
 @ONLY
-@ALLOW
+@INCLUDE_STATUS
 @click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored.")
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
 @click.option(
@@ -44,7 +44,7 @@ def command(
     base: str,
     other: str,
     only: tuple[str, ...],
-    allow: tuple[str, ...],
+    include_status: tuple[str, ...],
     margin: float,
     level: float,
     out: Path | None,
@@ -72,7 +72,7 @@ def command(
         only=parse_column_values(only),
         level=level,
         margin=margin,
-        allow=allow,
+        include_status=include_status,
     )
     print_result(found.to_dict() if as_json else format_explanation(found), wide=wide)
     if out is not None:

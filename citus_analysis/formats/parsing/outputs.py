@@ -599,7 +599,7 @@ class ToolOutput:
         transcript_bytes: length of the transcript at the beginning of the range.
         transcript_after_bytes: length of the transcript at the end of the range of the last output; 0 for others.
         format_name: name of the format that reads the output.
-        preceding_text: text of the transcript before the output, redacted and printable, at most its last 2,000 characters.
+        preceding_text: text of the transcript before the output, redacted and printable; its last 2,000 characters.
     """
 
     begin: int
