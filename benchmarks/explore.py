@@ -20,7 +20,7 @@ import duckdb
 import polars as pl
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.explorer import Exploration, Selection
+from citus_analysis.explorer import Exploration, StatementSelection
 from citus_analysis.explorer.selections import add_elapsed_time
 
 RESULTS = Path(__file__).parent / "results" / "explore.json"
@@ -67,7 +67,7 @@ def measured(rows: int) -> dict[str, float]:
     exploration = Exploration(cast("Dataset", repeated))
     held = exploration.statements
     middle = cast("float", held["elapsed_us"].median()) / 1e6
-    brush = Selection(run="run", since_s=middle, fastest_us=cast("float", held["total_us"].median()))
+    brush = StatementSelection(run="run", since_s=middle, fastest_us=cast("float", held["total_us"].median()))
     exploration.heat(brush)
     kinds = iter(["insert", None] * REPEATS)
     with duckdb.connect() as connection:
@@ -78,7 +78,7 @@ def measured(rows: int) -> dict[str, float]:
         "statements": held.height,
         "selected": exploration.selected(brush).height,
         "brush_ms": milliseconds(lambda: exploration.view(brush)),
-        "filter_ms": milliseconds(lambda: exploration.heat(Selection(kind=next(kinds)))),
+        "filter_ms": milliseconds(lambda: exploration.heat(StatementSelection(kind=next(kinds)))),
         "scan_ms": scan,
     }
     return found | {"brush_over_scan": found["brush_ms"] / scan}

@@ -18,9 +18,9 @@ from citus_analysis.core.frames import (
     Frame,
     TableSource,
     convert_to_polars,
+    read_tables,
     return_callers_frame_kind,
     scan_source_table,
-    tables_of,
 )
 from citus_analysis.runs.selection import matching
 from citus_analysis.texts.words import make_natural_key, pluralize
@@ -284,7 +284,7 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
         dataset: a dataset, or a mapping with the tables `plans`, `plan_nodes`, `sources` and `spans`.
         resources: glob patterns of the systems to include, separated by commas.
     """
-    found = tables_of(dataset, ("plans", "plan_nodes", "sources"))
+    found = read_tables(dataset, ("plans", "plan_nodes", "sources"))
     plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
     paths = found["sources"].select("source_id", pl.col("path").cast(pl.String))
     query = pl.col("query").str.replace_all(r"\s+", " ").str.strip_chars()

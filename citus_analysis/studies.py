@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Protocol, overload
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, resolve_source
 from citus_analysis.core.output_files import open_output
 from citus_analysis.defaults import METRIC
@@ -53,7 +53,7 @@ VALUES: Final = "value"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Study(Shown):
+class Study(DisplayMixin):
     """What was given to :func:`study`, with the design that it understood.
 
     Attributes:
@@ -137,7 +137,7 @@ class Study(Shown):
             The path of the page.
         """
         found = self.compare(by)
-        parts: list[Shown] = [self, found]
+        parts: list[DisplayMixin] = [self, found]
         with suppress(InsufficientDataError, UsageError):
             parts.append(self.scale())
         path = Path(out)
@@ -147,7 +147,7 @@ class Study(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class SequenceChanges(Shown):
+class SequenceChanges(DisplayMixin):
     """Changes of a metric over runs in their order, configuration by configuration.
 
     Attributes:
@@ -406,7 +406,7 @@ def _refuse_missing(*sides: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -
         raise UsageError(f"{pluralize(missing, 'value')} missing (NaN)", hint="leave them out, knowing why")
 
 
-def _render_page(title: str, parts: Sequence[Shown]) -> str:
+def _render_page(title: str, parts: Sequence[DisplayMixin]) -> str:
     """A page of results: text, table and figure of each; the script of the figures once."""
     body, scripts = [], True
     for part in parts:

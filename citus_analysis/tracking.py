@@ -16,7 +16,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.balance import jain_index
 from citus_analysis.bottleneck.resources import compute_resource_utilization
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
@@ -71,7 +71,7 @@ class TrackedRun:
 
 
 @dataclass(frozen=True, repr=False)
-class TrackedChange(Shown):
+class TrackedChange(DisplayMixin):
     """A change of level that was reported at the last look or at an earlier one.
 
     Attributes:
@@ -135,7 +135,7 @@ class TrackedChange(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class TrackedSeries(Shown):
+class TrackedSeries(DisplayMixin):
     """One metric of one configuration over time.
 
     Attributes:
@@ -176,7 +176,7 @@ class TrackedSeries(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Track(Shown):
+class Track(DisplayMixin):
     """Metrics over time.
 
     Attributes:

@@ -4,11 +4,11 @@ A quantity's unit is the last part of its name (``duration_us``, ``throughput_op
 This module is the only place that defines the meaning of suffixes.
 
 Example:
-    >>> unit_of("duration_us")
+    >>> get_unit("duration_us")
     'µs'
-    >>> unit_of("throughput_ops_s")
+    >>> get_unit("throughput_ops_s")
     'operations/s'
-    >>> unit_of("node") is None
+    >>> get_unit("node") is None
     True
 """
 
@@ -24,9 +24,9 @@ __all__ = [
     "US_PER_S",
     "Unit",
     "better_direction",
+    "get_unit",
     "label",
     "printed_unit",
-    "unit_of",
 ]
 
 US_PER_MS: Final = 1_000
@@ -119,7 +119,7 @@ def printed_unit(text: str) -> Unit | None:
 _BY_LENGTH: Final = sorted(SUFFIX_UNITS, key=len, reverse=True)
 
 
-def unit_of(column: str) -> str | None:
+def get_unit(column: str) -> str | None:
     """The printable unit of a column, from the suffix of its name; None for a column without a unit."""
     return next((SUFFIX_UNITS[s] for s in _BY_LENGTH if column.endswith(s)), None)
 

@@ -74,7 +74,7 @@ _LONG: Final = (*_NODE, "measure", "value")
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class CorrelatedChange:
     """A measure of a node that differs between the sides.
 
     Attributes:
@@ -112,7 +112,7 @@ class Mechanism:
         return {name: getattr(self, name) for name in (*self.__dataclass_fields__, "words", "unit")}
 
 
-def find_correlated_changes(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
+def find_correlated_changes(sides: Observed, *, level: float) -> tuple[CorrelatedChange, ...]:
     """Measures of nodes that differ between the sides; the surest and largest first.
 
     Each is tested by Welch's t over the runs; p-values are adjusted together by Holm's procedure. Only those below
@@ -136,7 +136,9 @@ def find_correlated_changes(sides: Observed, *, level: float) -> tuple[Mechanism
     return tuple(sorted(sure, key=lambda one: (-abs(one.effect_size), one.measure, one.node)))
 
 
-def compare_node_means(node: str, measure: str, base: np.ndarray, other: np.ndarray, level: float) -> Mechanism | None:
+def compare_node_means(
+    node: str, measure: str, base: np.ndarray, other: np.ndarray, level: float
+) -> CorrelatedChange | None:
     """Welch's test of a measure's values in the runs of both sides; None with one run on a side, or no difference."""
     if min(base.size, other.size) < 2:
         return None
@@ -149,7 +151,7 @@ def compare_node_means(node: str, measure: str, base: np.ndarray, other: np.ndar
     within = ((base.size - 1) * base.var(ddof=1) + (other.size - 1) * other.var(ddof=1)) / (base.size + other.size - 2)
     size = difference / max(within, (1e-6 * difference) ** 2) ** 0.5
     p = 2 * compute_t_tail(abs(difference) / error, df)
-    return Mechanism(
+    return CorrelatedChange(
         node, measure, float(base.mean()), float(other.mean()), difference - half, difference + half, p, size
     )
 
@@ -567,14 +569,14 @@ def compare_shard_skew(sides: Observed, *, level: float) -> pl.DataFrame:
     executed_on = pl.when(pl.col("executed").cast(pl.String) == "local").then("node").otherwise("child_node")
     timed = sides.timed.with_columns(executed_on=executed_on).filter(pl.col("shard_id").is_not_null())
     rows: list[dict[str, object]] = []
-    tests: list[Mechanism] = []
+    tests: list[CorrelatedChange] = []
     for over, place in _OVER.items():
         placed = timed.drop_nulls(place)
         counts = [_count_shards_or_nodes(sides, i, placed, place) for i in (0, 1)]
         if min(counts) < 2:
             continue
         for of, weight in _OF.items():
-            spreads = [_spread(placed.filter(side=i), place, weight, counts[i]) for i in (0, 1)]
+            spreads = [_spread_evenly(placed.filter(side=i), place, weight, counts[i]) for i in (0, 1)]
             test = compare_node_means("", "", spreads[0][0], spreads[1][0], level)
             if test is not None:
                 named = zip(("base", "other"), spreads, strict=True)
@@ -603,7 +605,7 @@ def _read_stated_number(sides: Observed, side: ObservedSample, i: int, place: st
     return int(stated) if isinstance(stated, int) else 0
 
 
-def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> tuple[Floats, dict[str, object]]:
+def _spread_evenly(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> tuple[Floats, dict[str, object]]:
     """The squared coefficient of variation of each run, and what is stated of the side."""
     weighted = placed.with_columns(weight=weight)
     own = (pl.col("weight") ** 2).sum()

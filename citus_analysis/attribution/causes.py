@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.attribution.associations import Mechanism, PlanChanges, StackChanges
+from citus_analysis.attribution.associations import CorrelatedChange, PlanChanges, StackChanges
 from citus_analysis.attribution.observed import SEGMENT_WORDS
 from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.verdicts import Comparison
 
@@ -38,12 +38,12 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True)
-class Carriers:
+class TopContributors:
     """Statements of one run that carry most of a cause.
 
     Attributes:
         side: the side on which they took longer, or came more often.
-        selection: arguments of :class:`citus_analysis.explorer.Selection`.
+        selection: arguments of :class:`citus_analysis.explorer.StatementSelection`.
         statements: their number.
         share: their share of the time that the statements of the run took longer for the cause.
     """
@@ -56,7 +56,7 @@ class Carriers:
     @property
     def call(self) -> str:
         """The Python expression of the selection."""
-        return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.selection.items())})"
+        return f"StatementSelection({', '.join(f'{name}={value!r}' for name, value in self.selection.items())})"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Cause:
         statement_kind: kind of statement that carries most of it; empty if it is of none.
         statement_share: that kind's share of it.
         parts: of a node its segments, of a segment its nodes; the largest first.
-        carriers: the statements that carry most of it; None for parts, and where no traced statement does.
+        top_contributors: the statements that carry most of it; None for parts, and where no traced statement does.
         writes: whether some of the statements write, so that commits may be outside of them.
         unseen: of what both sides do not show alike, what it is.
     """
@@ -91,7 +91,7 @@ class Cause:
     statement_kind: str = ""
     statement_share: float = 1.0
     parts: tuple[Cause, ...] = ()
-    carriers: Carriers | None = None
+    top_contributors: TopContributors | None = None
     writes: bool = False
     unseen: str = ""
 
@@ -171,7 +171,7 @@ class ThroughputAccount:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Shown):
+class Explanation(DisplayMixin):
     """Where the difference between two sets of runs comes from.
 
     Attributes:
@@ -181,7 +181,7 @@ class Explanation(Shown):
         throughput: the same of throughput; None if no run has one.
         terms: the account: `effect`, `statement_kind`, `segment`, `node`, `estimate_us`; adds up to `difference_us`.
         causes: sums of terms by effect, segment and node, the largest first.
-        mechanisms: what else differs on the nodes, with tests.
+        correlated_changes: what else differs on the nodes, with tests.
         changes: settings, versions and loads that differ: `name`, `before`, `after`.
         examples: the slowest statements of the largest cause: `trace_id`, `run_id`, `node`, `total_us`, its segments,
             and the line that reports it: `file` and `byte_offset`.
@@ -206,7 +206,7 @@ class Explanation(Shown):
     throughput: Comparison | None
     terms: pl.DataFrame
     causes: tuple[Cause, ...]
-    mechanisms: tuple[Mechanism, ...]
+    correlated_changes: tuple[CorrelatedChange, ...]
     changes: pl.DataFrame
     examples: pl.DataFrame
     statement_changes: tuple[StatementChange, ...]
@@ -242,7 +242,7 @@ class Explanation(Shown):
     def carried(self) -> tuple[Cause, ...]:
         """The named causes, or else the largest, as far as traced statements carry them; none for equal sides."""
         shown = (self.named or self.causes[:1]) if self.decided else ()
-        return tuple(one for one in shown if one.carriers)[:_MOST_CARRIED]
+        return tuple(one for one in shown if one.top_contributors)[:_MOST_CARRIED]
 
     @property
     def unexplained_us(self) -> float:
@@ -283,7 +283,7 @@ class Explanation(Shown):
             "named": [_convert_cause_to_dict(cause) for cause in self.named],
             "causes": [_convert_cause_to_dict(cause) for cause in self.causes],
             "terms": self.terms.to_dicts(),
-            "mechanisms": [one.to_dict() for one in self.mechanisms],
+            "correlated_changes": [one.to_dict() for one in self.correlated_changes],
             "statement_changes": [one.to_dict() for one in self.statement_changes],
             "segment_changes": [one.to_dict() for one in self.segment_changes],
             "compared": self.compared,
@@ -298,8 +298,14 @@ class Explanation(Shown):
 
 
 def _convert_cause_to_dict(cause: Cause) -> dict[str, object]:
-    left_out = ("parts", "carriers", "writes", "unseen")
+    left_out = ("parts", "top_contributors", "writes", "unseen")
     plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name not in left_out}
     parts = [_convert_cause_to_dict(part) for part in cause.parts]
-    carriers = asdict(cause.carriers) if cause.carriers else None
-    return {**plain, "words": cause.words, "decided": cause.decided, "parts": parts, "carriers": carriers}
+    top_contributors = asdict(cause.top_contributors) if cause.top_contributors else None
+    return {
+        **plain,
+        "words": cause.words,
+        "decided": cause.decided,
+        "parts": parts,
+        "top_contributors": top_contributors,
+    }

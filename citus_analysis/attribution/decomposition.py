@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import polars as pl
 
-from citus_analysis.attribution.causes import Carriers, Cause
+from citus_analysis.attribution.causes import Cause, TopContributors
 from citus_analysis.attribution.observed import OF_CHILD, RUN, SEGMENTS, Observed
 from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.core.type_aliases import Bools, Floats, Integers
@@ -341,7 +341,7 @@ _ORDERS: Final = {
 _OF_TIME: Final = ("node", "segment", "time")
 
 
-def find_top_contributors(sides: Observed, cause: Cause) -> Carriers | None:
+def find_top_contributors(sides: Observed, cause: Cause) -> TopContributors | None:
     """The slowest statements of the run with most of a cause that together carry four fifths of it.
 
     A statement carries what it took longer, on the node and in the segment of the cause, than statements of its kind on
@@ -405,7 +405,7 @@ def _make_cause_time_expr(cause: Cause, *, child: bool) -> pl.Expr:
 
 def _select_run_contributors(
     mine: pl.DataFrame, side: Literal["base", "other"], chosen: dict[str, object], *, has_runs: bool
-) -> Carriers:
+) -> TopContributors:
     if has_runs:
         run = mine.group_by("run_id").agg(pl.col("longer_us").sum()).sort("longer_us", "run_id")["run_id"][-1]
         mine, chosen = mine.filter(run_id=run), {"run": run} | chosen
@@ -414,8 +414,10 @@ def _select_run_contributors(
     )
     whole = slowest["carried"][-1]
     if whole <= 0:
-        return Carriers(side, chosen, mine.height, 1.0)
+        return TopContributors(side, chosen, mine.height, 1.0)
     enough = int((slowest["carried"] >= _MOST * whole).arg_max() or 0)
     fastest_us = int(slowest["total_us"][enough])
     kept = mine.filter(pl.col("total_us") >= fastest_us)
-    return Carriers(side, chosen | {"fastest_us": fastest_us}, kept.height, float(kept["longer_us"].sum()) / whole)
+    return TopContributors(
+        side, chosen | {"fastest_us": fastest_us}, kept.height, float(kept["longer_us"].sum()) / whole
+    )

@@ -108,16 +108,20 @@ def explain(
     """The account of what was observed, perf's stacks beside it, and if asked for, what else moved; see :func:`why`."""
     account = _Account(sides)
     terms = account.terms()
-    groups = _TermGroups(terms, account.spread_of(account.values), level)
+    groups = _TermGroups(terms, account.compute_spread(account.values), level)
     causes = tuple(
-        replace(one, carriers=find_top_contributors(sides, one), unseen=sides.unseen if one.effect == "unseen" else "")
+        replace(
+            one,
+            top_contributors=find_top_contributors(sides, one),
+            unseen=sides.unseen if one.effect == "unseen" else "",
+        )
         for one in groups.causes()
     )
     loops, notes = build_closed_loops(sides)
     found = find_correlated_changes(sides, level=level) if with_mechanisms else ()
     is_divided = sides.cells.height > 0
     changed = (
-        find_statement_changes(sides, account.of_statements(level), level, margin)
+        find_statement_changes(sides, account.from_statements(level), level, margin)
         if with_mechanisms and is_divided
         else ()
     )
@@ -128,7 +132,7 @@ def explain(
         throughput=sides.throughput(margin, level),
         terms=terms,
         causes=causes,
-        mechanisms=found,
+        correlated_changes=found,
         changes=sides.changes,
         examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
         statement_changes=changed,
@@ -212,7 +216,7 @@ class _Account:
         """One row per effect, kind of statement, segment and node."""
         return self._labels.with_columns(pl.Series("estimate_us", self.values(*self._even())))
 
-    def of_statements(self, level: float) -> pl.DataFrame:
+    def from_statements(self, level: float) -> pl.DataFrame:
         """One row per kind of statement: its terms together, with an interval, and its place with the largest."""
         named = self._named.with_columns(pl.Series("estimate_us", self._all_values(*self._even())))
         own = named.drop_nulls("kind")
@@ -223,7 +227,7 @@ class _Account:
             found = self._all_values(base, other)[: kinds.size]
             return np.bincount(kinds, weights=found, minlength=sums.size).astype(np.float64)
 
-        half, _, _ = self.spread_of(values).intervals(sums, level, sums.size)
+        half, _, _ = self.compute_spread(values).intervals(sums, level, sums.size)
         times = own.filter(effect="time").group_by("kind", "segment", "node").agg(pl.col("estimate_us").sum())
         largest = times.sort(pl.col("estimate_us").abs(), descending=True).unique("kind", keep="first").sort("kind")
         return largest.select("segment", "node", part_us=sums, low_us=sums - half, high_us=sums + half).select(
@@ -236,14 +240,14 @@ class _Account:
         def values(base: Floats, other: Floats) -> Floats:
             return compute_throughput_terms(loops, base, other, self.values(base, other))
 
-        return values(*self._even()), self.spread_of(values)
+        return values(*self._even()), self.compute_spread(values)
 
     def _even(self) -> tuple[Floats, Floats]:
         """Equal weights of the runs."""
         base, other = self._sides.both
         return np.full(base.runs, 1 / base.runs), np.full(other.runs, 1 / other.runs)
 
-    def spread_of(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
+    def compute_spread(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
         """Values of the weights of the runs, without each run."""
         base, other = self._sides.both
         spread = estimate_jackknife_spread(values, (base.runs, other.runs), paired=self._sides.paired)

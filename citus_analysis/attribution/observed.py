@@ -386,13 +386,13 @@ class Observed:
         if len(known) < len(values):
             return None
         base, other = (one.to_numpy() for one in known)
-        return self._compared(base, other, "throughput_ops_s", margin, level)
+        return self._compare_samples(base, other, "throughput_ops_s", margin, level)
 
     def response_time(self, margin: float, level: float) -> Comparison:
         """The comparison of the sides' response times."""
-        return self._compared(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
+        return self._compare_samples(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
 
-    def _compared(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
+    def _compare_samples(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
         worth = None if self.effective is None else (self.effective[1], self.effective[0])
         compared = partial(
             compare, other, base, margin, level=level, metric=metric, blocked=self.paired, effective=worth

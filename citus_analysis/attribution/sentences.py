@@ -56,7 +56,7 @@ _STATEMENTS: Final = {
     "time_verdict": pl.String(),
 }
 _NO_CHANGE: Final[Mapping[Verdict, str]] = {"inconclusive": " (no difference shows)", "equivalent": " (equivalent)"}
-_MOST_MECHANISMS: Final = 3
+_MOST_CORRELATED: Final = 3
 _MOST_STATEMENTS: Final = 3
 _MOST_CHARACTERS: Final = 100
 #: Executions of a statement that only one side has, to be named.
@@ -131,7 +131,9 @@ def tabulate_statement_changes(found: Explanation) -> pl.DataFrame:
 
 def tabulate_correlated_changes(found: Explanation) -> pl.DataFrame:
     """What moved on the nodes: `node`, `measure`, `unit`, `base`, `other`, `p`, `effect_size`."""
-    rows = [(one.node, one.words, one.unit, one.base, one.other, one.p, one.effect_size) for one in found.mechanisms]
+    rows = [
+        (one.node, one.words, one.unit, one.base, one.other, one.p, one.effect_size) for one in found.correlated_changes
+    ]
     return pl.DataFrame(rows, schema=_MECHANISMS, orient="row")
 
 
@@ -144,7 +146,9 @@ def format_explanation(found: Explanation) -> str:
     table = render_text_table(("part of the difference", "ms", "interval", "p"), rows, right=(1, 2, 3))
     total = f"all {pluralize(found.terms.height, 'term')}: {format_number(found.difference_us / US_PER_MS)} ms"
     shown = [
-        f"{describe_top_contributors(one)}\n  ca.explorer.{one.carriers.call}" for one in found.carried if one.carriers
+        f"{describe_top_contributors(one)}\n  ca.explorer.{one.top_contributors.call}"
+        for one in found.carried
+        if one.top_contributors
     ]
     return "\n".join([*found.summary_lines(), "", *table, total, *([""] if shown else []), *shown])
 
@@ -152,16 +156,15 @@ def format_explanation(found: Explanation) -> str:
 def describe_top_contributors(cause: Cause) -> str:
     """The statements that carry most of a cause, in words; empty if no traced statement does.
 
-    The explorer's selection (`cause.carriers.selection`) contains them.
+    The explorer's selection (`cause.top_contributors.selection`) contains them.
     """
-    if cause.carriers is None:
+    if cause.top_contributors is None:
         return ""
-    what, run = _describe_cause(cause), cause.carriers.selection.get("run")
+    what, run = _describe_cause(cause), cause.top_contributors.selection.get("run")
     where = f" of run {run}" if run else ""
-    share = format_percent(cause.carriers.share)
-    return (
-        f"{what[0].upper()}{what[1:]}: {pluralize(cause.carriers.statements, 'statement')}{where} carry {share} of it."
-    )
+    share = format_percent(cause.top_contributors.share)
+    statements = pluralize(cause.top_contributors.statements, "statement")
+    return f"{what[0].upper()}{what[1:]}: {statements}{where} carry {share} of it."
 
 
 @dataclass(frozen=True)
@@ -410,13 +413,13 @@ def _format_statement_name(one: StatementChange) -> str:
 
 def _write_correlated_changes(found: Explanation) -> str:
     node = found.named[0].node if found.named else ""
-    mine = [one for one in found.mechanisms if node and one.node == node]
+    mine = [one for one in found.correlated_changes if node and one.node == node]
     where = f"On node {node}" if mine else "On the nodes"
     words = [
         f"{one.words}{'' if mine or not one.node else f' (node {one.node})'} "
         f"{format_number(one.base)}{_format_unit(one.unit)} before and "
         f"{format_number(one.other)}{_format_unit(one.unit)} after"
-        for one in (mine or found.mechanisms)[:_MOST_MECHANISMS]
+        for one in (mine or found.correlated_changes)[:_MOST_CORRELATED]
     ]
     if not words:
         return ""

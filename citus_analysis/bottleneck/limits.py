@@ -26,7 +26,7 @@ import polars as pl
 from citus_analysis.bottleneck.balance import Balance
 from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.measurements import ProgramShares, Thresholds
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 
 Confidence = Literal["high", "medium", "low", "none"]
 
@@ -69,7 +69,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(Shown):
+class Verdict(DisplayMixin):
     """The first limit of one configuration.
 
     Attributes:

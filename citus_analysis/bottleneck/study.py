@@ -34,7 +34,7 @@ from citus_analysis.bottleneck.variance import (
     run_variance,
 )
 from citus_analysis.bottleneck.waits import compute_session_waits, count_opened_sessions, select_client_sessions
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
@@ -71,7 +71,7 @@ _DURING_OTHER_WORK: Final = "all of this was measured while the machine did othe
 
 
 @dataclass(frozen=True, repr=False)
-class BottleneckStudy(Shown):
+class BottleneckStudy(DisplayMixin):
     """The limit of each configuration, with the measurements that it is based on.
 
     Attributes:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from citus_analysis.bottleneck.samples import NODE, RUN, add_configuration_columns
 from citus_analysis.bottleneck.waits import count_opened_sessions
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.type_aliases import Bools, Floats
 from citus_analysis.defaults import ASSURANCE, LEVEL, POWER, SEED
@@ -243,7 +243,7 @@ class BlockEffect:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RunVariance(Shown):
+class RunVariance(DisplayMixin):
     """Run-to-run variance by source.
 
     Attributes:
@@ -287,8 +287,8 @@ class RunVariance(Shown):
         if shown:
             needed += f", and {_format_run_count(self.runs_needed_without)} if the factors were held constant"
         verdict = f"{tested} {effect} an effect that chance does not explain"
-        of_blocks = "" if self.blocks is None else f" {self.blocks.sentence()}"
-        return f"{head}: {', '.join(parts)}; {verdict}.{of_blocks} {needed}."
+        from_blocks = "" if self.blocks is None else f" {self.blocks.sentence()}"
+        return f"{head}: {', '.join(parts)}; {verdict}.{from_blocks} {needed}."
 
     def summary_lines(self) -> list[str]:
         """The finding and the warnings."""
@@ -343,7 +343,7 @@ def split_run_variance(
     y = _centre_within_groups(np.log(rates), places)[repeated]
     labels = np.full(rates.size, np.nan) if blocks is None else np.asarray(blocks, dtype=np.float64)
     dummies = _make_block_columns(labels, places, repeated)
-    of_blocks = None if dummies is None else _test_block_effect(np.log(rates), labels, places, repeated, level)
+    from_blocks = None if dummies is None else _test_block_effect(np.log(rates), labels, places, repeated, level)
     columns, notes = _select_usable_factors(factors, places, repeated)
     known = {name: column[:, None] for name, column in columns.items()}
     if dummies is not None:
@@ -362,7 +362,7 @@ def split_run_variance(
     table, explained = _tabulate_variance_shares(y, known, within, sd)
     rest = sd * math.sqrt((1 - explained) * within / left)
     needed, without = _estimate_runs_needed(sd, within, wanted, level), _estimate_runs_needed(rest, left, wanted, level)
-    return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, of_blocks, warnings=notes)
+    return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, from_blocks, warnings=notes)
 
 
 def _make_block_columns(

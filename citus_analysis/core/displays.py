@@ -27,7 +27,7 @@ def draw_result_figure(result: object) -> Figure:
     Raises:
         UsageError: results of this kind have no figure.
     """
-    figure: Figure = import_module("citus_analysis.explorer.result_figures").figure_of(result)
+    figure: Figure = import_module("citus_analysis.explorer.result_figures").draw_result(result)
     return figure
 
 
@@ -43,7 +43,7 @@ _MOST_ROWS: Final = 20
 _MOST_CHARACTERS: Final = 90
 
 
-class Shown:
+class DisplayMixin:
     """A frozen result whose `print` and notebook output are short.
 
     The text consists of the first twelve `summary_lines`; a notebook adds the first rows of `summary_table`.
@@ -113,7 +113,7 @@ class Shown:
         return draw_result_figure(self)
 
     def __repr__(self) -> str:
-        lines = [_cut(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
+        lines = [_shorten(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
         more = len(lines) - _MOST_LINES
         return "\n".join([*lines[:_MOST_LINES], *([f"... and {more} more"] if more > 0 else [])])
 
@@ -130,10 +130,10 @@ def _shorten_value(value: object) -> str:
         return f"<{'x'.join(map(str, shape))} values>"
     if isinstance(value, Sequence | dict) and len(repr(value)) > _MOST_CHARACTERS:
         return f"<{len(value)} entries>"
-    return _cut(str(value).partition("\n")[0], _MOST_CHARACTERS)
+    return _shorten(str(value).partition("\n")[0], _MOST_CHARACTERS)
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -187,7 +187,7 @@ def _format_cell(value: object) -> str:
 
 
 def _escape_cell(value: object) -> str:
-    return escape(_cut(_format_cell(value), _MOST_CHARACTERS))
+    return escape(_shorten(_format_cell(value), _MOST_CHARACTERS))
 
 
 def _escape_markdown(text: str) -> str:

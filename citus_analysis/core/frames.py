@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeGuard, Typ
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown, open_named_source
+from citus_analysis.core.displays import DisplayMixin, open_named_source
 from citus_analysis.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def scan_source_table(source: TableSource | Mapping[str, Frame], name: str) -> p
         >>> scan_source_table(Tables(), "runs").collect().rows()
         [('runs',)]
     """
-    return source.scan(name) if isinstance(source, _ScannableSource) else tables_of(source, [name])[name].lazy()
+    return source.scan(name) if isinstance(source, _ScannableSource) else read_tables(source, [name])[name].lazy()
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,11 @@ def resolve_source(source: object) -> TableSource | pl.DataFrame:
         return source
     for name in ("source", "dataset"):
         # What `study` and `read` return holds it.
-        if isinstance(source, Shown) and isinstance(held := getattr(source, name, None), pl.DataFrame | TableSource):
+        if isinstance(source, DisplayMixin) and isinstance(
+            held := getattr(source, name, None), pl.DataFrame | TableSource
+        ):
             return held
-    if isinstance(source, Shown):
+    if isinstance(source, DisplayMixin):
         raise UsageError(f"a {type(source).__name__} is a result, not runs", hint="pass what it was computed from")
     if isinstance(source, TableSource):
         return source
@@ -167,7 +169,7 @@ def _add_index_columns(frame: IntoDataFrame) -> IntoDataFrame:
     return reset(level=names) if names and reset is not None else frame
 
 
-def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
+def read_tables(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -> dict[str, pl.DataFrame]:
     """Tables of a dataset or of a mapping, by name.
 
     Raises:

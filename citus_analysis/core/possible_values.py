@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
-from citus_analysis.units import SUFFIX_UNITS, unit_of
+from citus_analysis.units import SUFFIX_UNITS, get_unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ def get_unit_bounds(column: str) -> ValueBounds:
         >>> get_unit_bounds("idle_percent").high, get_unit_bounds("sample") == UNBOUNDED
         (100.0, True)
     """
-    return _OF_UNIT.get(unit_of(column) or "", UNBOUNDED)
+    return _OF_UNIT.get(get_unit(column) or "", UNBOUNDED)
 
 
 class Numbers(Protocol):

@@ -19,7 +19,7 @@ from citus_analysis.core.possible_values import (
     get_unit_bounds,
     list_out_of_range_names,
 )
-from citus_analysis.units import unit_of
+from citus_analysis.units import get_unit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -169,7 +169,7 @@ class Column:
     @property
     def unit(self) -> str | None:
         """Printable unit, from the name's suffix; None if it has none."""
-        return unit_of(self.name)
+        return get_unit(self.name)
 
     def arrow(self, source: str, *, stored: bool = False) -> pa.Field:
         """The column as a field of Arrow, with its `unit` (if it has one), `meaning` and `source` as metadata.

@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 # One method per table, so that editors complete `dataset.runs()`.
 
 
-def _make_table_method(name: str) -> Callable[[Shorthands], pl.DataFrame]:
-    def rows(dataset: Shorthands) -> pl.DataFrame:
+def _make_table_method(name: str) -> Callable[[TableShorthandsMixin], pl.DataFrame]:
+    def rows(dataset: TableShorthandsMixin) -> pl.DataFrame:
         return dataset.scan(name).collect()
 
     rows.__name__, rows.__doc__ = name, TABLES[name].meaning
     return rows
 
 
-class Shorthands:
+class TableShorthandsMixin:
     """Methods of which `dataset.NAME()` is the same as `dataset.table("NAME")`."""
 
     @abstractmethod
@@ -198,7 +198,7 @@ Kind = Literal["polars", "pandas", "arrow"]
 _open: dict[Path, Dataset] | None = None
 
 
-class Dataset(Shorthands):
+class Dataset(TableShorthandsMixin):
     """A dataset in its state when it was opened.
 
     The state stays readable for a day after an ingest replaces files; open the dataset again to see the new state.
@@ -304,14 +304,14 @@ class Dataset(Shorthands):
     def _read(self, name: str) -> pl.DataFrame:
         """The rows of a table, from memory if they are there."""
         if (kept := self._kept.get(name)) is None:
-            kept = self._collected(self.scan(name))
+            kept = self._collect(self.scan(name))
             if kept.height > _KEPT_ROWS:
                 return kept
             self._kept[name] = kept
         # Shares the columns: a caller that adds some in place adds them to its own frame.
         return kept.clone()
 
-    def _collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
+    def _collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """The rows; errors of files in a store are raised here."""
         if self._objects is None:
             return rows.collect()

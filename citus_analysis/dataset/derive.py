@@ -17,7 +17,7 @@ import polars as pl
 from citus_analysis.dataset.digests import digest
 from citus_analysis.dataset.identity import FACTS, STANDARD_ERROR, TIMES, Identity, strip_compression_suffix
 from citus_analysis.dataset.manifest import Manifest, ParquetPart, SourceState, translate_write_errors
-from citus_analysis.dataset.parts import STAGING, PartWriter, Staged, scan_table
+from citus_analysis.dataset.parts import STAGING, PartWriter, StagedPart, scan_table
 from citus_analysis.dataset.run_windows import KnownRun
 from citus_analysis.dataset.source_files import list_table_columns
 from citus_analysis.schema import PARTITION_KEY, TABLES
@@ -203,7 +203,7 @@ def find_doubtful_runs(
     return {str(key[0]): part for key, part in rows.items()}
 
 
-def stage_doubtful_runs(tables: ResourceTables, runs: pl.DataFrame) -> list[Staged]:
+def stage_doubtful_runs(tables: ResourceTables, runs: pl.DataFrame) -> list[StagedPart]:
     """The parts of the table `runs` of a resource, staged with their doubts."""
     state = digest(runs.select("run_id", pl.col("status").cast(pl.String), "status_reason").rows())
     return _stage_pieces("runs", tables, f"doubts-{state}", iter([{"runs": runs}]), 1)
@@ -340,7 +340,7 @@ def group_by_resource(manifest: Manifest) -> list[ResourceTables]:
 
 def stage_parts(
     derivation: Derivation, resources: Sequence[tuple[ResourceTables, str]], piece: str = "", jobs: int = 1
-) -> list[list[Staged]]:
+) -> list[list[StagedPart]]:
     """Compute the derived tables of some resources of a dataset, or a piece of them, into staged parts of each.
 
     Args:
@@ -357,7 +357,7 @@ def stage_parts(
     ]
 
 
-def _stage_pieces(name: str, tables: ResourceTables, state: str, pieces: Pieces, threads: int) -> list[Staged]:
+def _stage_pieces(name: str, tables: ResourceTables, state: str, pieces: Pieces, threads: int) -> list[StagedPart]:
     place, stem = f"{name} of {tables.resource}", f"{name}-{digest(tables.resource)}-{state}"
     with PartWriter(tables.folder, tables.resource, stem, threads) as writer:
         for rows in pieces:

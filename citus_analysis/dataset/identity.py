@@ -200,7 +200,7 @@ def _validate_option(name: str, text: str, where: str) -> str:
     # Imports every format, which facts do not need.
     from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX, TIMEZONE
     from citus_analysis.formats.parsing.registry import collect_known_options as known_options
-    from citus_analysis.formats.parsing.time_zones import timezone_of
+    from citus_analysis.formats.parsing.time_zones import get_timezone
 
     known = known_options()
     if name not in known:
@@ -209,7 +209,7 @@ def _validate_option(name: str, text: str, where: str) -> str:
     text = text if name == LOG_LINE_PREFIX.name else text.strip()
     known[name].check(text)
     if name == TIMEZONE.name:
-        timezone_of({name: text})
+        get_timezone({name: text})
     return text
 
 

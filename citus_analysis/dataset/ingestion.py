@@ -35,7 +35,7 @@ from citus_analysis.dataset.foreign_files import find_conversion_hint
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.manifest import BESIDE_OWN, DerivedState, Manifest, ParquetPart, SourceState
 from citus_analysis.dataset.objects import Store, store_at
-from citus_analysis.dataset.parts import PartWriter, Staged, build_part_folder
+from citus_analysis.dataset.parts import PartWriter, StagedPart, build_part_folder
 from citus_analysis.dataset.read_source import ReadOutcome, Task, stage_rows
 from citus_analysis.dataset.recognise import (
     Remembered,
@@ -248,12 +248,12 @@ class DeriveTask:
         """Bytes of the files that are read."""
         return sum(part.bytes or 0 for part in self.tables.parts(*_BY_NAME[self.derivation].inputs))
 
-    def state_with(self, staged: Iterable[Staged]) -> DerivedState:
+    def state_with(self, staged: Iterable[StagedPart]) -> DerivedState:
         """The entry of the whole derivation, with its parts."""
         return DerivedState(self.tables.resource, self.derivation, self.key, tuple(item.part for item in staged))
 
 
-def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[Staged]:
+def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[StagedPart]:
     """Compute a derivation, or a piece of it, into staged parts.
 
     Args:
@@ -264,7 +264,7 @@ def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[Staged]:
     return derive_tasks(store, [task], jobs)[0]
 
 
-def derive_tasks(store: Store, tasks: Sequence[DeriveTask], jobs: int = 1) -> list[list[Staged]]:
+def derive_tasks(store: Store, tasks: Sequence[DeriveTask], jobs: int = 1) -> list[list[StagedPart]]:
     """Compute one derivation, or the same piece of it, of several resources into staged parts of each.
 
     Args:
@@ -302,11 +302,11 @@ def group_derive_tasks(tasks: Iterable[DeriveTask]) -> list[list[DeriveTask]]:
 
 def derive_by_pieces(
     store: Store, pool: Pool, outdated: Iterable[tuple[Derivation, ResourceTables]]
-) -> Iterator[tuple[DerivedState, list[Staged]]]:
+) -> Iterator[tuple[DerivedState, list[StagedPart]]]:
     """Compute derivations by the workers of a cluster; each comes when all of its pieces are there."""
     tasks = [task for derivation, tables in outdated for task in split_derivation(derivation, tables)]
     missing = Counter(map(_get_derivation_key, tasks))
-    done: dict[tuple[str, str], dict[str, list[Staged]]] = defaultdict(dict)
+    done: dict[tuple[str, str], dict[str, list[StagedPart]]] = defaultdict(dict)
     # Where there are fewer large tasks than workers, each may use the processors of idle ones.
     large = sum(task.bytes >= _LARGE_BYTES for task in tasks)
     derive = partial(derive_task, store, jobs=max(1, pool.jobs // max(1, large)))
@@ -527,7 +527,7 @@ class _Gathered:
         )
 
 
-def _merge_seams(store: Store, task: Task, seams: Sequence[Seam]) -> list[Staged]:
+def _merge_seams(store: Store, task: Task, seams: Sequence[Seam]) -> list[StagedPart]:
     """Staged parts of the rows that follow from all stretches."""
     stem, resource = f"{make_file_stem(task)}-together", task.file.identity.resource
     with store.workspace() as folder, PartWriter(folder, resource, stem) as writer:
@@ -904,7 +904,7 @@ class _IngestPass:
         return all(part.path in self._intact_paths for part in state.parts)
 
     def _commit(self, outcomes: list[tuple[Task, ReadOutcome]]) -> None:
-        staged: list[Staged] = []
+        staged: list[StagedPart] = []
         states: list[SourceState] = []
         for task, outcome in outcomes:
             file = task.file
@@ -962,7 +962,7 @@ class _IngestPass:
 
     def _derived_here(
         self, outdated: Sequence[tuple[Derivation, ResourceTables]]
-    ) -> Iterator[tuple[DerivedState, list[Staged]]]:
+    ) -> Iterator[tuple[DerivedState, list[StagedPart]]]:
         """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
         from citus_analysis.dataset.records import MOST_RECORDS
 
@@ -1052,7 +1052,7 @@ class _IngestPass:
 _DOUBTS_VERSION: Final = 1
 
 
-def _replace_run_parts(state: DerivedState, staged: Sequence[Staged]) -> DerivedState:
+def _replace_run_parts(state: DerivedState, staged: Sequence[StagedPart]) -> DerivedState:
     """A state of the derivation `runs` with other parts of the table `runs`."""
     others = tuple(part for part in state.parts if part.table != "runs")
     paths = digest([item.part.path for item in staged])

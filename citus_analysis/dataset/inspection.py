@@ -156,7 +156,7 @@ class Inspection:
         if self.cells:
             runs = sum(int(str(row["runs"])) for row in self.cells)
             lines += ["", f"The design: {pluralize(runs, 'run')} in {pluralize(len(self.cells), 'cell')}"]
-            lines += ["", *_format_table(self.cells), *self._unbalanced()]
+            lines += ["", *_format_table(self.cells), *self._find_unbalanced()]
         if self.reasons or self.unexplained:
             lines += ["", "Read off names", "", *_format_table(self._reason_rows())]
         notes = [*self._summary_notes(), *self.design.contradictions, *self.design.assumptions, *self.problems]
@@ -181,7 +181,7 @@ class Inspection:
             rows.append({"fact": "set_up", "values": _format_values(self.unexplained), "reason": reason, "example": ""})
         return rows
 
-    def _unbalanced(self) -> list[str]:
+    def _find_unbalanced(self) -> list[str]:
         """What is missing: cells with fewer runs than most."""
         counts = Counter(int(str(row["runs"])) for row in self.cells)
         usual = max(counts, key=lambda number: (counts[number], number))

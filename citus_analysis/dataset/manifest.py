@@ -267,10 +267,10 @@ class Manifest:
         for number, line in enumerate(lines, 1):
             manifest._read_line(number, line)
         if _holds_more_than_a_line(data[manifest._end :]):
-            raise manifest._damaged(len(lines) + 1)
+            raise manifest._make_damage_error(len(lines) + 1)
         return manifest
 
-    def reloaded(self) -> Manifest:
+    def reload(self) -> Manifest:
         """The current manifest; the same object if its file has not changed.
 
         Raises:
@@ -400,21 +400,21 @@ class Manifest:
     def _read_line(self, number: int, line: bytes) -> None:
         try:
             if number == 1:
-                self._version = self._version_of(json.loads(line))  # noqa: TID251 - no limit of a document bounds a dataset
+                self._version = self._read_version(json.loads(line))  # noqa: TID251 - no limit of a document bounds a dataset
             else:
                 for entry in json.loads(line if self._version == 1 else _extract_entries(line)):  # noqa: TID251
                     self._apply(entry)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise self._damaged(number) from error
+            raise self._make_damage_error(number) from error
         self._lines += 1
 
-    def _version_of(self, header: object) -> int:
+    def _read_version(self, header: object) -> int:
         version = next((version for version, known in _HEADERS.items() if header == known), None)
         if version is None:
             raise DatasetError("was not written by this version", path=self.path, hint="ingest into a new folder")
         return version
 
-    def _damaged(self, number: int) -> DatasetError:
+    def _make_damage_error(self, number: int) -> DatasetError:
         return DatasetError("is damaged", path=self.path, place=f"line {number}", hint="ingest into a new folder")
 
     def _apply(self, entry: Mapping[str, object]) -> None:

@@ -34,7 +34,7 @@ from citus_analysis.dataset.manifest import (
 from citus_analysis.dataset.object_place import ObjectPlace, SilentStoreError, Stored
 from citus_analysis.dataset.parts import (
     OTHER_BYTES,
-    Staged,
+    StagedPart,
     compute_file_fingerprints,
     find_footer_problem,
     find_length_problem,
@@ -187,10 +187,10 @@ class ObjectManifest(Manifest):
             except FileNotFoundError:
                 # Another process shortened the manifest.
                 continue
-            return cls(folder, place=place)._applied(names, read, listed)
+            return cls(folder, place=place)._apply_changes(names, read, listed)
         raise DatasetError("its manifest changes faster than it can be read", path=place.url, hint="try again")
 
-    def _applied(self, names: list[str], read: list[bytes], listed: dict[str, Stored]) -> ObjectManifest:
+    def _apply_changes(self, names: list[str], read: list[bytes], listed: dict[str, Stored]) -> ObjectManifest:
         numbers = [int(Path(name).stem) for name in names]
         for name, number, data in zip(names, numbers, read, strict=True):
             if number != numbers[0] + self._last - self._first + 1 and self._last:
@@ -321,14 +321,14 @@ class ObjectStore:
             self.fetch(parts, folder)
             yield folder
 
-    def sent(self, staged: list[Staged]) -> list[Staged]:
+    def sent(self, staged: list[StagedPart]) -> list[StagedPart]:
         """Upload the parts that a task staged."""
         for item in staged:
             self.place.upload(item.file, item.part.path)
             item.file.unlink()
         return staged
 
-    def publish(self, staged: Sequence[Staged]) -> None:
+    def publish(self, staged: Sequence[StagedPart]) -> None:
         """The parts are in place; remember them until they are committed."""
         self._uploaded.update(item.part.path for item in staged)
 
@@ -455,18 +455,18 @@ class _Ranges(io.RawIOBase):
     @cached_property
     def _tail(self) -> bytes:
         """The end of the file, with the footer."""
-        tail = self._fetched(max(0, self._size - _TAIL_BYTES), self._size)
+        tail = self._fetch(max(0, self._size - _TAIL_BYTES), self._size)
         problem, wanted = find_footer_problem(memoryview(tail), self._part)
         if len(tail) == self._size and compute_file_fingerprints(memoryview(tail))[2] != self._part.hash:
             problem = OTHER_BYTES
         elif wanted > len(tail):
-            tail = self._fetched(max(0, self._size - wanted), self._size)
+            tail = self._fetch(max(0, self._size - wanted), self._size)
             problem, _ = find_footer_problem(memoryview(tail), self._part)
         if problem:
             raise make_defect_error(f"{self._place.url}/{self._part.path}", problem)
         return tail
 
-    def _fetched(self, begin: int, end: int) -> bytes:
+    def _fetch(self, begin: int, end: int) -> bytes:
         return self._place.read_range(self._part.path, begin, end)
 
     def readable(self) -> bool:
@@ -491,4 +491,4 @@ class _Ranges(io.RawIOBase):
         tail_begin = self._size - len(self._tail)
         if begin >= tail_begin:
             return self._tail[begin - tail_begin : end - tail_begin]
-        return self._fetched(begin, min(end, tail_begin)) + self._tail[: max(0, end - tail_begin)]
+        return self._fetch(begin, min(end, tail_begin)) + self._tail[: max(0, end - tail_begin)]

@@ -372,7 +372,7 @@ def build_part_path(table: str, resource: str, stem: str, number: int = 0) -> st
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedPart:
     """A part that is written but does not belong to the dataset yet."""
 
     file: Path
@@ -399,7 +399,7 @@ class PartWriter:
     stem: str
     threads: int = 1
     _held: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-    _staged: dict[str, list[Staged]] = field(default_factory=dict)
+    _staged: dict[str, list[StagedPart]] = field(default_factory=dict)
     _executor: ThreadPoolExecutor | None = None
     _writing: set[Future[None]] = field(default_factory=set)
 
@@ -427,7 +427,7 @@ class PartWriter:
                     self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="parquet")
                 self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
 
-    def finish(self) -> list[Staged]:
+    def finish(self) -> list[StagedPart]:
         """Write the remaining rows; return the parts of each table in the order of their rows."""
         self._wait(0)
         self._end_threads()
@@ -461,7 +461,7 @@ class PartWriter:
         pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
         path = build_part_path(name, self.resource, self.stem, len(items))
         file = self.folder / STAGING / f"{name}-{path.rpartition('/')[2]}"
-        items.append(Staged(file, ParquetPart(name, path, sum(map(len, pieces)))))
+        items.append(StagedPart(file, ParquetPart(name, path, sum(map(len, pieces)))))
         return len(items) - 1, name, pieces
 
     def _write_file(self, number: int, name: str, pieces: list[pa.RecordBatch]) -> None:

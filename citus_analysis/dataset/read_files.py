@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.dataset.access import Dataset, open_dataset
 from citus_analysis.dataset.ingestion import IngestSummary, ingest
 from citus_analysis.dataset.manifest import Manifest
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ReadFiles(Shown):
+class ReadFiles(DisplayMixin):
     """The tables of some raw files, each as the attribute of its name (`.device_samples`, `.statements`, `.rejects`).
 
     Attributes:

@@ -17,7 +17,7 @@ from threading import Event
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from citus_analysis.dataset.manifest import SourceState, translate_write_errors
-from citus_analysis.dataset.parts import PartWriter, Staged
+from citus_analysis.dataset.parts import PartWriter, StagedPart
 from citus_analysis.dataset.recognise import hash_format_registry
 from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.dataset.source_files import SourceFile
@@ -51,7 +51,7 @@ class ReadOutcome:
         coverage: how much of a server log was understood.
     """
 
-    staged: list[Staged] = field(default_factory=list)
+    staged: list[StagedPart] = field(default_factory=list)
     compression: str = "none"
     content_bytes: int = 0
     parsed_bytes: int = 0
@@ -91,12 +91,12 @@ class _Counting(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        return self._counted(self._stream.read(size), size)
+        return self._count_bytes(self._stream.read(size), size)
 
     def read1(self, size: int = -1) -> bytes:
-        return self._counted(getattr(self._stream, "read1", self._stream.read)(size), size)
+        return self._count_bytes(getattr(self._stream, "read1", self._stream.read)(size), size)
 
-    def _counted(self, data: bytes, size: int) -> bytes:
+    def _count_bytes(self, data: bytes, size: int) -> bytes:
         self._count += len(data)
         if not data and size:
             self._measured.lengths.append(self._count)
@@ -302,16 +302,16 @@ class Task:
             recognised_by=self._recognised_by(),
             note=note,
             problem=file.problem,
-            stated=self._stated(),
+            stated=self._read_stated_facts(),
         )
 
     def kept(self, old: SourceState) -> SourceState:
         """The entry of an unchanged source, with its present location and the formats that were tried; mostly equal."""
         path = old.path if old.location == self.file.recorded else self.file.relative
-        recognised_by, stated = self._recognised_by(), self._stated()
+        recognised_by, stated = self._recognised_by(), self._read_stated_facts()
         return replace(old, location=self.file.recorded, path=path, recognised_by=recognised_by, stated=stated)
 
-    def _stated(self) -> dict[str, str]:
+    def _read_stated_facts(self) -> dict[str, str]:
         return {name: redact(value) for name, value in self.file.stated.items()}
 
     def _recognised_by(self) -> str:

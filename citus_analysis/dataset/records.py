@@ -97,7 +97,7 @@ def consume_records(
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = sorted(((numbers[log.of["source_id"]], log) for log in logs), key=itemgetter(0))
     with closing(prefetch_in_thread(_iterate_log_columns(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
-        records.take_in(batches, ahead)
+        records.consume(batches, ahead)
     if is_large:
         give_back()
     return records

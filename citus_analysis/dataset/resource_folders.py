@@ -46,7 +46,7 @@ class Identifier:
         Raises:
             InputError: a `runs.csv`, an `identity.yml` or the `facts` of a `config.yml` that apply to it are malformed.
         """
-        resource = self._resource_of(found)
+        resource = self._find_resource(found)
         labels = self._labels.setdefault(found.root, Labels(found.root))
         stated = labels.facts(found.path) | self.meta
         in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
@@ -74,9 +74,9 @@ class Identifier:
             states_facts=labels.is_label_file(found.path),
         )
 
-    def _resource_of(self, found: FoundFile) -> _Resource:
+    def _find_resource(self, found: FoundFile) -> _Resource:
         for folder in found.path.parents:
-            configured = self._configured(folder)
+            configured = self._read_configuration(folder)
             if configured is not None:
                 return configured
             if folder == found.root:
@@ -84,11 +84,11 @@ class Identifier:
         # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
         above = find_resource_above(found.path)
         if above is not None:
-            return self._configured(above) or _Resource(above)
+            return self._read_configuration(above) or _Resource(above)
         below = found.path.relative_to(found.root).parts
         return _Resource(found.root / below[0] if len(below) > 1 else found.root)
 
-    def _configured(self, folder: Path) -> _Resource | None:
+    def _read_configuration(self, folder: Path) -> _Resource | None:
         if folder not in self._resources:
             self._resources[folder] = next(
                 (_read_config(path) for name in CONFIG_NAMES if is_there(path := folder / name) and path.is_file()),

@@ -22,7 +22,7 @@ from citus_analysis.dataset.manifest import Manifest, ParquetPart, lock_dataset,
 from citus_analysis.dataset.parts import (
     FILES,
     STAGING,
-    Staged,
+    StagedPart,
     find_content_problem,
     get_kept_path,
     get_public_path,
@@ -208,14 +208,14 @@ class FolderStore:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             foreign = next((entry for entry in sorted(folder.iterdir()) if not entry.name.startswith("_")), None)
-            manifest = known.reloaded()
+            manifest = known.reload()
             begun = (folder / STAGING).is_dir()
             if foreign is not None and not manifest.exists and not begun:
                 problem = f"is not a dataset, yet holds {foreign.name}"
                 raise DatasetError(problem, path=folder, hint="name an empty or new folder")
             with lock_dataset(folder):
                 # Another ingest may have ended between the first look and the lock.
-                manifest = manifest.reloaded()
+                manifest = manifest.reload()
                 tidy(folder, manifest.parts())
                 try:
                     yield manifest
@@ -242,11 +242,11 @@ class FolderStore:
         self.fetch(parts, folder)
         yield folder
 
-    def sent(self, staged: list[Staged]) -> list[Staged]:
+    def sent(self, staged: list[StagedPart]) -> list[StagedPart]:
         """Nothing to do: the driver sees the same folder."""
         return staged
 
-    def publish(self, staged: Sequence[Staged]) -> None:
+    def publish(self, staged: Sequence[StagedPart]) -> None:
         """Move staged parts into place and flush them to disk; the manifest line that names them is written after."""
         for item in staged:
             kept, public = self.folder / get_kept_path(item.part.path), self.folder / item.part.path

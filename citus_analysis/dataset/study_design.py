@@ -281,7 +281,7 @@ _CONTENTS: Final = frozenset(
 #: The folder that was given, and the folders below it.
 Place: TypeAlias = tuple[str, tuple[str, ...]]
 #: Label and text of a token.
-Shown: TypeAlias = tuple[str | None, str]
+DisplayMixin: TypeAlias = tuple[str | None, str]
 
 
 @dataclass(frozen=True)
@@ -435,15 +435,15 @@ class _Near:
 
     depth: int
     outputs: Sequence[SourceFile]
-    _found: dict[frozenset[Shown], list[SourceFile]] = field(default_factory=dict)
+    _found: dict[frozenset[DisplayMixin], list[SourceFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tokens = [_own_tokens(output, self.depth) for output in self.outputs]
         self.labels = {token.label for own in tokens for token in own if token.label}
         self._shown = [frozenset(map(_get_displayed_token, own)) for own in tokens]
-        self.shown = frozenset[Shown]().union(*self._shown)
+        self.shown = frozenset[DisplayMixin]().union(*self._shown)
 
-    def sharing(self, shared: frozenset[Shown]) -> list[SourceFile]:
+    def sharing(self, shared: frozenset[DisplayMixin]) -> list[SourceFile]:
         """The outputs with all of these tokens."""
         if shared not in self._found:
             pairs = zip(self.outputs, self._shown, strict=True)
@@ -472,7 +472,7 @@ def _own_tokens(file: SourceFile, depth: int) -> list[Token]:
     return [token for token in tokenize_path("/".join(file.relative.split("/")[depth:])) if token.kind != "date"]
 
 
-def _get_displayed_token(token: Token) -> Shown:
+def _get_displayed_token(token: Token) -> DisplayMixin:
     return token.label, token.text.lower()
 
 

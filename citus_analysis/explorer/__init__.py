@@ -3,8 +3,8 @@
 Names are imported on first use, so that a program that only computes a selection does not need the widget.
 
 Example:
-    >>> from citus_analysis.explorer import Selection
-    >>> print(Selection(node="0", slowest_us=1000.0).sql())
+    >>> from citus_analysis.explorer import StatementSelection
+    >>> print(StatementSelection(node="0", slowest_us=1000.0).sql())
     SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
         epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run) AS elapsed_us
       FROM statements WHERE total_us IS NOT NULL)

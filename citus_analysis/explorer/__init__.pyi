@@ -4,7 +4,7 @@ from .exploring import Exploration as Exploration
 from .exploring import freeze as freeze
 from .exploring import frozen_view as frozen_view
 from .exploring import statement_records as statement_records
-from .selections import Selection as Selection
+from .selections import StatementSelection as StatementSelection
 from .widget import explore as explore
 
 __all__: list[str]

@@ -11,12 +11,12 @@ from typing import Final, cast
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.explorer.frozen_page import FrozenView, render_page
-from citus_analysis.explorer.selections import FILTERS, Selection, add_elapsed_time
+from citus_analysis.explorer.selections import FILTERS, StatementSelection, add_elapsed_time
 from citus_analysis.plots.trace_figures import waterfall_rows
 from citus_analysis.spans.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.stats.percentiles import count_supporting_values
@@ -76,7 +76,7 @@ _LEVELS: Final = tuple(float(f"{10 ** (step / 8):.3g}") for step in range(81))
 
 
 @dataclass(frozen=True, repr=False)
-class HeatMap(Shown):
+class HeatMap(DisplayMixin):
     """Counts of statements by time and by T.
 
     Attributes:
@@ -333,12 +333,12 @@ class Exploration:
     Example::
 
         exploration = Exploration(dataset)
-        exploration.selected(Selection(kind="insert", fastest_us=10_000))
+        exploration.selected(StatementSelection(kind="insert", fastest_us=10_000))
     """
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._passing: tuple[Selection, pl.DataFrame, HeatMap] | None = None
+        self._passing: tuple[StatementSelection, pl.DataFrame, HeatMap] | None = None
 
     @cached_property
     def statements(self) -> pl.DataFrame:
@@ -355,12 +355,12 @@ class Exploration:
         remote = self.dataset.scan("spans").filter(pl.col("kind") == "remote")
         return remote.select("trace_id", child=pl.col("node").cast(pl.String)).unique().collect()
 
-    def start(self) -> Selection:
+    def start(self) -> StatementSelection:
         """The run with the most statements, with which exploring begins."""
         counts = self.statements["run"].value_counts().sort("count", "run", descending=[True, False])
-        return Selection(run=None if counts.is_empty() else str(counts["run"][0]))
+        return StatementSelection(run=None if counts.is_empty() else str(counts["run"][0]))
 
-    def run_of(self, trace_id: int) -> Selection:
+    def find_run(self, trace_id: int) -> StatementSelection:
         """The run of a statement.
 
         Raises:
@@ -369,23 +369,23 @@ class Exploration:
         runs = self.statements.filter(pl.col("trace_id") == trace_id)["run"]
         if runs.is_empty():
             raise UsageError(f"no statement has the trace_id {trace_id}", hint="take one of table statements")
-        return Selection(run=str(runs[0]))
+        return StatementSelection(run=str(runs[0]))
 
-    def heat(self, selection: Selection) -> HeatMap:
+    def heat(self, selection: StatementSelection) -> HeatMap:
         """The heat map of the statements that pass the filters."""
-        return self._filtered(selection)[1]
+        return self._filter(selection)[1]
 
-    def selected(self, selection: Selection) -> pl.DataFrame:
+    def selected(self, selection: StatementSelection) -> pl.DataFrame:
         """The selected statements, sorted, with the columns of table `statements` that the widget needs."""
-        return self._sorted(self._filtered(selection)[0].filter(selection.within()), selection)
+        return self._sort(self._filter(selection)[0].filter(selection.within()), selection)
 
-    def view(self, selection: Selection) -> Document:
+    def view(self, selection: StatementSelection) -> Document:
         """The content of the widget for a selection, except the heat map, as JSON values."""
-        passing = self._filtered(selection)[0]
+        passing = self._filter(selection)[0]
         inside = selection.within().fill_null(value=False)
         selected, rest = passing.filter(inside), passing.filter(~inside)
         slowest = selected.top_k(_ROWS, by=selection.order, reverse=not selection.descending)
-        shown = self._sorted(slowest, selection)
+        shown = self._sort(slowest, selection)
         return {
             "selection": selection.document(),
             "n": selected.height,
@@ -397,7 +397,7 @@ class Exploration:
             "sql": selection.sql(),
         }
 
-    def heat_document(self, selection: Selection) -> Document:
+    def heat_document(self, selection: StatementSelection) -> Document:
         """The heat map as JSON values."""
         heat = self.heat(selection)
         return {
@@ -423,7 +423,7 @@ class Exploration:
         """Single statements: spans, clocks, concurrent activity, and records of the raw logs."""
         return build_statement_documents(self.dataset, trace_ids)
 
-    def _filtered(self, selection: Selection) -> tuple[pl.DataFrame, HeatMap]:
+    def _filter(self, selection: StatementSelection) -> tuple[pl.DataFrame, HeatMap]:
         filters = selection.filters
         if self._passing is None or self._passing[0] != filters:
             passing = self.statements.filter(filters.passing())
@@ -432,7 +432,7 @@ class Exploration:
             self._passing = (filters, passing, build_heat_map(passing))
         return self._passing[1:]
 
-    def _sorted(self, statements: pl.DataFrame, selection: Selection) -> pl.DataFrame:
+    def _sort(self, statements: pl.DataFrame, selection: StatementSelection) -> pl.DataFrame:
         down = [selection.descending, False]
         return statements.sort(selection.order, "trace_id", descending=down, nulls_last=True)
 
@@ -447,7 +447,7 @@ def _build_table_rows(statements: pl.DataFrame) -> list[Document]:
 def freeze(
     dataset: Dataset | Exploration,
     path: str | os.PathLike[str],
-    selection: Selection | None = None,
+    selection: StatementSelection | None = None,
     *,
     statements: int = 50,
 ) -> None:
@@ -467,7 +467,7 @@ def freeze(
 
 
 def frozen_view(
-    dataset: Dataset | Exploration, selection: Selection | None = None, *, statements: int = 10
+    dataset: Dataset | Exploration, selection: StatementSelection | None = None, *, statements: int = 10
 ) -> FrozenView:
     """A selection as a page for a report or a notebook, without a file; a notebook shows it in a frame.
 
@@ -484,7 +484,7 @@ def frozen_view(
 
     Example::
 
-        slow = ca.explorer.Selection(kind="insert", fastest_us=100_000)
+        slow = ca.explorer.StatementSelection(kind="insert", fastest_us=100_000)
         page = ca.report.Page(ds, tables)
         page.embed("slow_inserts", ca.explorer.frozen_view(ds, slow), "INSERTs of more than 100 ms.")
     """
@@ -502,7 +502,7 @@ def frozen_view(
     return FrozenView(render_page(state), listed)
 
 
-def _get_chosen_filters(offered: Document, selection: Selection) -> Document:
+def _get_chosen_filters(offered: Document, selection: StatementSelection) -> Document:
     """The chosen value of each filter, the only one that a page without a kernel can show."""
     chosen = {name: str(value) for name, value in selection.document().items() if name in offered}
     return {

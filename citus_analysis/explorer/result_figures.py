@@ -18,7 +18,7 @@ from citus_analysis.plots.comparison_figures import plot_account, plot_ratios
 from citus_analysis.plots.published_figures import plot_fits
 from citus_analysis.plots.scalability_figures import plot_series
 from citus_analysis.plots.server_figures import plot_shares, plot_track
-from citus_analysis.plots.theme import new_figure, style_of
+from citus_analysis.plots.theme import get_style, new_figure
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
 from citus_analysis.scaling import throughput_curves
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
@@ -34,7 +34,7 @@ from citus_analysis.tracking import TrackedSeries
 
 
 @singledispatch
-def figure_of(result: object) -> go.Figure:
+def draw_result(result: object) -> go.Figure:
     """The figure that shows a result best.
 
     Args:
@@ -53,30 +53,30 @@ def figure_of(result: object) -> go.Figure:
     raise UsageError(f"a result of kind {type(result).__name__} has no figure", hint="its rows: .table()")
 
 
-figure_of.register(
+draw_result.register(
     RunComparison, lambda result: _plot_comparison_ratios(result.comparisons, f"{result.metric} by {result.by}")
 )
-figure_of.register(Comparison, lambda result: _plot_comparison_ratios((result,), ""))
-figure_of.register(ScalingStudy, lambda result: _plot_curve_series(result.curves, result.x, result.metric))
-figure_of.register(ScalingCurve, lambda result: _plot_curve_series((result,), result.x, "throughput_ops_s"))
-figure_of.register(TailProfile, plot_tail)
-figure_of.register(
+draw_result.register(Comparison, lambda result: _plot_comparison_ratios((result,), ""))
+draw_result.register(ScalingStudy, lambda result: _plot_curve_series(result.curves, result.x, result.metric))
+draw_result.register(ScalingCurve, lambda result: _plot_curve_series((result,), result.x, "throughput_ops_s"))
+draw_result.register(TailProfile, plot_tail)
+draw_result.register(
     ProfileStudy,
     lambda result: plot_profile(result.statements, by=["workers", "threads", "statement_kind", "executed"]),
 )
-figure_of.register(ServerProfile, lambda result: plot_shares(result.by_fingerprint))
-figure_of.register(BottleneckStudy, lambda result: plot_percentages(result.matrix))
-figure_of.register(WhatIf, lambda result: plot_throughput_curves(throughput_curves(result)))
-figure_of.register(
+draw_result.register(ServerProfile, lambda result: plot_shares(result.by_fingerprint))
+draw_result.register(BottleneckStudy, lambda result: plot_percentages(result.matrix))
+draw_result.register(WhatIf, lambda result: plot_throughput_curves(throughput_curves(result)))
+draw_result.register(
     TrackedSeries,
     lambda result: plot_track(result.runs, metric=result.metric, points=result.found.points, title=result.name),
 )
-figure_of.register(
+draw_result.register(
     Explanation, lambda result: plot_account(tabulate_causes(result), title=f"{result.other} against {result.base}")
 )
 
 
-@figure_of.register
+@draw_result.register
 def _(result: ScalingFit) -> go.Figure:
     one = next(iter(result.fits.values()))
     runs = pl.DataFrame({"size": one.sizes, "mean": one.throughputs})
@@ -84,20 +84,20 @@ def _(result: ScalingFit) -> go.Figure:
     return plot_fits(points, result, x="size", points="run", title="Models fitted to the runs")
 
 
-@figure_of.register
+@draw_result.register
 def _(result: ModelFit) -> go.Figure:
     rejected = {result.model: "lack of fit"} if result.rejected else {}
-    return figure_of(ScalingFit({result.model: result}, {result.model: 1.0}, rejected))
+    return draw_result(ScalingFit({result.model: result}, {result.model: 1.0}, rejected))
 
 
-@figure_of.register
+@draw_result.register
 def _(result: RunVariance) -> go.Figure:
     rows = convert_to_polars(result.sources).select(term="source", share="share")
     named = rows.with_columns(resource=pl.lit("runs of one"), statement_kind=pl.lit("configuration"))
     return plot_variance(named, title="Run-to-run variance by source")
 
 
-@figure_of.register
+@draw_result.register
 def _(result: ClosedSolution) -> go.Figure:
     rows = pl.DataFrame({"customers": result.customers, "throughput": result.throughput}).sort("customers")
     figure = new_figure("Throughput of a closed network", x="customers", y="throughput")
@@ -105,11 +105,11 @@ def _(result: ClosedSolution) -> go.Figure:
     return figure.update_yaxes(rangemode="tozero")
 
 
-@figure_of.register
+@draw_result.register
 def _(result: NetworkSolution) -> go.Figure:
     figure = new_figure("Time at each resource", y="residence time")
     for number, name in enumerate(result.classes):
-        times, marker = result.residence_time[number].tolist(), {"color": style_of(number)[0]}
+        times, marker = result.residence_time[number].tolist(), {"color": get_style(number)[0]}
         figure.add_bar(x=list(result.resources), y=times, name=name, marker=marker)
     return figure
 

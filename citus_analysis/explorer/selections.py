@@ -33,7 +33,7 @@ SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
 
 
 @dataclass(frozen=True)
-class Selection:
+class StatementSelection:
     """A selection of statements of a dataset: those that pass the filters and are in the brushed rectangle.
 
     Attributes:
@@ -51,8 +51,8 @@ class Selection:
         descending: largest first.
 
     Example:
-        >>> Selection(kind="insert", since_s=2, until_s=3).call()
-        "Selection(kind='insert', since_s=2, until_s=3)"
+        >>> StatementSelection(kind="insert", since_s=2, until_s=3).call()
+        "StatementSelection(kind='insert', since_s=2, until_s=3)"
     """
 
     run: str | None = None
@@ -69,7 +69,7 @@ class Selection:
     descending: bool = True
 
     @classmethod
-    def of(cls, values: Mapping[str, object]) -> Selection:
+    def of(cls, values: Mapping[str, object]) -> StatementSelection:
         """The selection that a front end requests; absent and empty values select all statements.
 
         Raises:
@@ -81,7 +81,7 @@ class Selection:
             raise UnknownNameError("part of a selection", foreign[0], known)
         order = str(values.get("order") or "total_us")
         require_known("column to sort by", order, ORDERS)
-        make: Callable[..., Selection] = cls
+        make: Callable[..., StatementSelection] = cls
         texts = {name: str(value) for name in _TEXTS if (value := values.get(name))}
         sides = {name: _number(values, name) for name in _SIDES}
         shard = _number(values, "shard")
@@ -93,7 +93,7 @@ class Selection:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
-    def filters(self) -> Selection:
+    def filters(self) -> StatementSelection:
         """The filters alone, without the rectangle."""
         return replace(self, **dict.fromkeys(_SIDES), order="total_us", descending=True)
 
@@ -120,7 +120,7 @@ class Selection:
         """The Python expression of the selection."""
         defaults = {field.name: field.default for field in fields(self)}
         stated = [f"{name}={value!r}" for name, value in asdict(self).items() if value != defaults[name]]
-        return f"Selection({', '.join(stated)})"
+        return f"StatementSelection({', '.join(stated)})"
 
     def _chosen(self) -> list[tuple[str, str, object]]:
         """Column, `=` and value of each filter that is set, except that of the child."""

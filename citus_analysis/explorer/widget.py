@@ -18,7 +18,7 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.errors import CitusAnalysisError, UsageError
 from citus_analysis.explorer.exploring import Exploration, freeze
 from citus_analysis.explorer.frozen_page import FRONT_END
-from citus_analysis.explorer.selections import Selection
+from citus_analysis.explorer.selections import StatementSelection
 from citus_analysis.texts.documents import parse_json
 
 _EMPTY: Final = "{}"
@@ -52,12 +52,12 @@ class ExplorerWidget(anywidget.AnyWidget):
         return f"ExplorerWidget({self._selection.call()})"
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> StatementSelection:
         """The selection that is shown; assign another to show it."""
         return self._selection
 
     @selection.setter
-    def selection(self, selection: Selection) -> None:
+    def selection(self, selection: StatementSelection) -> None:
         self._answer(selection)
 
     def selected(self) -> pl.DataFrame:
@@ -74,12 +74,12 @@ class ExplorerWidget(anywidget.AnyWidget):
         freeze(self._exploration, path, self._selection)
 
     @traitlets.observe("request")
-    def _asked(self, change: dict[str, str]) -> None:
+    def _answer_question(self, change: dict[str, str]) -> None:
         with self._shown_problems():
-            self._answer(Selection.of(parse_json(change["new"])))
+            self._answer(StatementSelection.of(parse_json(change["new"])))
 
     @traitlets.observe("trace")
-    def _opened(self, change: dict[str, str]) -> None:
+    def _open_run(self, change: dict[str, str]) -> None:
         with self._shown_problems():
             number = int(change["new"]) if change["new"] else None
             found = {} if number is None else self._exploration.details([number])
@@ -94,7 +94,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         except CitusAnalysisError as error:
             self.problem = str(error)
 
-    def _answer(self, selection: Selection) -> None:
+    def _answer(self, selection: StatementSelection) -> None:
         view = self._exploration.view(selection)
         self._selection = selection
         with self.hold_sync():

@@ -29,7 +29,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.csv_records import Records, parse_header_names, read_records
 from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import time_column, time_expr
 from citus_analysis.schema import TABLES
 
@@ -70,7 +70,7 @@ class Activity(Format):
         time = time_column(header)
         if time is None or not self.detect(content.path.name, content.head):
             raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
-        zone = timezone_of(hints.options)
+        zone = get_timezone(hints.options)
         named = {one.name: _NAMED.get(one.name, one.name) for one in _TABLE if one.name != "sample"}
         sources = {name: source for name, source in named.items() if source in header} | {"sample_time": time}
         snapshots, last = 0, None
@@ -91,7 +91,7 @@ class Activity(Format):
 def _rows(records: Records, sources: Mapping[str, str], zone: str) -> pl.DataFrame:
     """The table's columns, `offset`, and `reason` if a cell cannot be read."""
     typed = records.fields.select(
-        "offset", *(_typed(name, pl.col(source), zone).alias(name) for name, source in sources.items())
+        "offset", *(_cast_column(name, pl.col(source), zone).alias(name) for name, source in sources.items())
     )
     return typed.with_columns(gpid=_gpid(sources), reason=_reasons(records.fields, typed, sources))
 
@@ -112,7 +112,7 @@ def _reasons(fields: pl.DataFrame, typed: pl.DataFrame, sources: Mapping[str, st
     return pl.coalesce(*unread, *empty, pl.lit(None, pl.String))
 
 
-def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
+def _cast_column(name: str, text: pl.Expr, zone: str) -> pl.Expr:
     kind = _TABLE[name].type
     if kind.is_time:
         return time_expr(text, zone)

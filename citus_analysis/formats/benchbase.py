@@ -55,7 +55,7 @@ from citus_analysis.formats.parsing.client_reports import (
     parse_whole_number,
     split_fitting_lines,
 )
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.operations import OVERALL
 from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.numbers import format_number
@@ -115,15 +115,15 @@ class Benchbase(Format):
     noise = "the header of CSV files"
     dropped = "of windows: all columns but requests, throughput and latencies"
     measures: ClassVar[Mapping[str, str]] = {**_LATENCIES, "Measured Requests": "operations"}
-    openings = (
-        Opening(
+    start_markers = (
+        StartMarker(
             b"{",
             rb"\s*\"(?:(?:Start|Current) [Tt]imestamp|Elapsed Time|Benchmark Type|DBMS |scalefactor)[^\"]*\"\s*:",
             whole=True,
         ),
-        Opening(_RAW, whole=True),
-        Opening(_SAMPLES, whole=True),
-        Opening(_RESULTS, whole=True),
+        StartMarker(_RAW, whole=True),
+        StartMarker(_SAMPLES, whole=True),
+        StartMarker(_RESULTS, whole=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:
@@ -209,7 +209,7 @@ def _parse_heading(heading: str) -> tuple[str, str | None]:
     """Name and unit of a value.
 
     Example:
-        >>> _parse_heading("Median Latency (microseconds)"), _parse_heading("Measured Requests")
+        >>> _parse_heading("Median Latency (microseconds)"), _parse_heading("MeasurementResult Requests")
         (('Median Latency', 'us'), ('Measured Requests', None))
     """
     found = _HEADING.match(heading)

@@ -22,7 +22,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import time_expr
 from citus_analysis.formats.server_views import is_counter
 from citus_analysis.schema import TABLES
@@ -63,7 +63,7 @@ class BenchbaseMetrics(Format):
         table = TABLES["server_counters"].parsed()
         counters = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
             sample=pl.lit(0, pl.Int32),
-            sample_time=time_expr(pl.lit(time, pl.String), timezone_of(hints.options)),
+            sample_time=time_expr(pl.lit(time, pl.String), get_timezone(hints.options)),
             note=pl.lit("first"),
         )
         yield Parsed({"server_counters": table.conform(counters)}, len(data))

@@ -155,11 +155,15 @@ class Clickbench(Format):
         """
         data = content.read(_LIMIT_BYTES)
         found = read_clickbench(data, content.path)
-        tables = {"stated_runs": _stated(found), "clients": _client(found), "client_metrics": _metrics(found)}
+        tables = {
+            "stated_runs": _read_stated_facts(found),
+            "clients": _client(found),
+            "client_metrics": _metrics(found),
+        }
         yield Parsed(tables, len(data))
 
 
-def _stated(found: ClickbenchResult) -> pl.DataFrame:
+def _read_stated_facts(found: ClickbenchResult) -> pl.DataFrame:
     remarks = {"date": found.date, "tags": " ".join(found.tags), "comment": found.comment}
     stated = {
         "line": 1,

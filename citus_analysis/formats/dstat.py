@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.deliveries.content import Block, Content
-from citus_analysis.formats.parsing.format import FIRST_REPORT, TIMEZONE, Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import FIRST_REPORT, TIMEZONE, Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,
     build_parsed_lines,
@@ -37,7 +37,7 @@ from citus_analysis.formats.parsing.sampler_lines import (
     round_whole_columns,
     split_columns,
 )
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import convert_local_to_utc
 
 # Columns of dstat and dool: group and name -> table, item and column.
@@ -160,7 +160,7 @@ class Dstat(Format):
     tables = ("cpu_samples", "core_samples", "device_samples", "net_samples", "vm_samples")
     noise = "heads of runs, names of columns, empty lines"
     options = (TIMEZONE, FIRST_REPORT)
-    openings = (Opening(b'"', rb'(?:(?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"', repeats=True),)
+    start_markers = (StartMarker(b'"', rb'(?:(?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"', repeats=True),)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its first line."""
@@ -169,7 +169,7 @@ class Dstat(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""
-        zone, first_report = timezone_of(hints.options), parse_first_report_option(hints.options) is not False
+        zone, first_report = get_timezone(hints.options), parse_first_report_option(hints.options) is not False
         parse = partial(_parse_dstat_block, zone=zone, first_report=first_report)
         yield from parse_each(split_into_blocks(content), parse, _DstatRun())
 

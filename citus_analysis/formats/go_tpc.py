@@ -46,7 +46,7 @@ from citus_analysis.formats.parsing.client_reports import (
     select_succeeded_values,
     sum_failed_values,
 )
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame
 from citus_analysis.operations import FAILED, OVERALL
 from citus_analysis.units import US_PER_MS
@@ -103,12 +103,12 @@ class GoTpc(Format):
     noise = "blank lines, frames and headings of tables, progress of `prepare`"
     dropped = "of intervals: the sum of the latencies, and the interval's length"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings = (
-        Opening(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),
-        Opening(b"[Current] ", stage=1, repeats=True, continues=True),
-        Opening(b"Finished", rb"\r?$", stage=2, continues=True),
-        Opening(b"[Summary] ", stage=3, repeats=True, continues=True),
-        Opening(b"tpmC: ", stage=4, continues=True),
+    start_markers = (
+        StartMarker(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),
+        StartMarker(b"[Current] ", stage=1, repeats=True, continues=True),
+        StartMarker(b"Finished", rb"\r?$", stage=2, continues=True),
+        StartMarker(b"[Summary] ", stage=3, repeats=True, continues=True),
+        StartMarker(b"tpmC: ", stage=4, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

@@ -56,7 +56,7 @@ from citus_analysis.formats.parsing.client_reports import (
     select_succeeded_values,
     sum_failed_values,
 )
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
@@ -108,10 +108,10 @@ class GoYcsb(Format):
     )
     dropped = "of intervals: rates and latencies, which count from the start of the run"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings = (
-        Opening(b"Using request distribution '"),
-        Opening(b"***************** properties *****************", stage=1),
-        Opening(b"Run finished, takes ", stage=2, continues=True),
+    start_markers = (
+        StartMarker(b"Using request distribution '"),
+        StartMarker(b"***************** properties *****************", stage=1),
+        StartMarker(b"Run finished, takes ", stage=2, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

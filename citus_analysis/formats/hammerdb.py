@@ -78,10 +78,10 @@ from citus_analysis.formats.parsing.client_reports import (
     convert_to_count,
     make_metric_frame,
 )
-from citus_analysis.formats.parsing.format import HAMMERDB_JOB, TIMEZONE, Format, Hints, Opening, Parsed, Signs
+from citus_analysis.formats.parsing.format import HAMMERDB_JOB, TIMEZONE, Format, Hints, Parsed, Signature, StartMarker
 from citus_analysis.formats.parsing.json_records import convert_to_finite_number, parse_json_document
 from citus_analysis.formats.parsing.lines import line_frame
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import time_expr
 from citus_analysis.operations import OVERALL, SAMPLED_PERCENTILES
 
@@ -133,7 +133,7 @@ KINDS: Final = {
 }
 #: The number of a virtual user that ended with an error.
 FAILED_USER: Final = r"^Vuser ([0-9]{1,9}): ?FINISHED FAILED"
-SIGNS: Final = Signs(
+SIGNS: Final = Signature(
     re.compile(
         rb"TEST RESULT : System achieved [0-9]+ (?:NOPM from [0-9]+|[^\n]{1,40} TPM at [0-9]+ NOPM)"
         rb"|^Hammerdb (?:Transaction Counter )?Log @ |^[A-Za-z0-9]+ Hammerdb Time Profile Report @ "
@@ -501,7 +501,7 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     tables = {
         "clients": facts.client(),
         "client_metrics": facts.metrics(timings),
-        "client_series": build_client_series(frame, timezone_of(options)),
+        "client_series": build_client_series(frame, get_timezone(options)),
     }
     return Parsed(tables, len(data))
 
@@ -602,7 +602,7 @@ def read_database(content: Content, options: Mapping[str, str]) -> Iterator[Pars
         FormatError: there is no such job, several have a result, or SQLite cannot read the database.
     """
     data = content.read(_DATABASE_LIMIT_BYTES)
-    report = HammerdbReport(timezone=timezone_of(options))
+    report = HammerdbReport(timezone=get_timezone(options))
     with _open_job_database(data, content.path) as database:
         job = _find_job(database, HAMMERDB_JOB.value(options), content.path)
         _take_output(database, job, report)
@@ -730,22 +730,22 @@ class Hammerdb(Format):
         "P95": "p95_us",
         "P99": "p99_us",
     }
-    openings = (
-        Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
-        *(Opening(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),
-        Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
-        Opening(b"HammerDB CLI v", rb"[0-9]", stage=1),
+    start_markers = (
+        StartMarker(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
+        *(StartMarker(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),
+        StartMarker(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
+        StartMarker(b"HammerDB CLI v", rb"[0-9]", stage=1),
         # Users are also created to build a schema, before the test.
-        Opening(b"Vuser 1 created", stage=2, repeats=True),
-        Opening(b"Vuser 1:RUNNING", stage=2, repeats=True),
-        Opening(b"Vuser 1:Beginning rampup time of ", stage=3),
-        Opening(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
-        Opening(b"Vuser 1:FINISHED FAILED", stage=4, repeats=True, continues=True),
-        Opening(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
+        StartMarker(b"Vuser 1 created", stage=2, repeats=True),
+        StartMarker(b"Vuser 1:RUNNING", stage=2, repeats=True),
+        StartMarker(b"Vuser 1:Beginning rampup time of ", stage=3),
+        StartMarker(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
+        StartMarker(b"Vuser 1:FINISHED FAILED", stage=4, repeats=True, continues=True),
+        StartMarker(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
         # The JSON of the command `jobs`.
-        Opening(b"TRANSACTION RESPONSE TIMES", rb"\r?$", stage=5),
-        Opening(b"TRANSACTION COUNT", rb"\r?$", stage=5),
-        Opening(b"HAMMERDB RESULT", rb"\r?$", stage=5),
+        StartMarker(b"TRANSACTION RESPONSE TIMES", rb"\r?$", stage=5),
+        StartMarker(b"TRANSACTION COUNT", rb"\r?$", stage=5),
+        StartMarker(b"HAMMERDB RESULT", rb"\r?$", stage=5),
     )
 
     def detect(self, name: str, head: bytes) -> float:
@@ -760,7 +760,7 @@ class Hammerdb(Format):
             yield read_job_report(content, hints.options)
         else:
             signed = SIGNS.within(content.head)
-            yield from HammerdbReport(signed, timezone=timezone_of(hints.options)).pieces(content)
+            yield from HammerdbReport(signed, timezone=get_timezone(hints.options)).pieces(content)
 
 
 FORMAT: Final = Hammerdb()

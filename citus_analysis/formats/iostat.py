@@ -36,9 +36,9 @@ from citus_analysis.formats.parsing.format import (
     TIMEZONE,
     Format,
     Hints,
-    Opening,
     Option,
     Parsed,
+    StartMarker,
 )
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,
@@ -105,7 +105,7 @@ class IostatStyle:
     first_report: bool | None
 
     @classmethod
-    def of_lines(cls, lines: pl.DataFrame, hints: Hints) -> IostatStyle:
+    def from_lines(cls, lines: pl.DataFrame, hints: Hints) -> IostatStyle:
         """The facts, from the options and the classified lines of the beginning."""
         dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
         values = lines.filter(pl.col("kind") == "cpu_values")["text"]
@@ -243,10 +243,10 @@ class Iostat(Format):
     tables = ("cpu_samples", "device_samples")
     noise = "banners and empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings = (
+    start_markers = (
         SYSSTAT_BANNER,
-        Opening(b"avg-cpu:", rb"\s+%user\s", repeats=True, continues=True),
-        Opening(b"Device", rb":?\s[^\n]*(?:tps|/s)(?:\s|$)", repeats=True, continues=True),
+        StartMarker(b"avg-cpu:", rb"\s+%user\s", repeats=True, continues=True),
+        StartMarker(b"Device", rb":?\s[^\n]*(?:tps|/s)(?:\s|$)", repeats=True, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:
@@ -262,7 +262,7 @@ class Iostat(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order, in chunks of whole reports."""
-        style = IostatStyle.of_lines(classify_iostat_lines(line_frame(content.head)), hints)
+        style = IostatStyle.from_lines(classify_iostat_lines(line_frame(content.head)), hints)
         blocks = split_into_blocks(content, partial(complete_bytes, stamped=style.stamped))
         yield from parse_each(blocks, partial(_parse_chunk, style), _Position())
 

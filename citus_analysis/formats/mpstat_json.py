@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import Hints, Parsed
 from citus_analysis.formats.parsing.json_records import SysstatJson, read_reports
-from citus_analysis.formats.parsing.sysstat_json import JsonDays, tables_of
+from citus_analysis.formats.parsing.sysstat_json import JsonDays, build_tables
 
 _KEYS: Final = (b'"cpu-load"', b'"node-load"', b'"sum-interrupts"', b'"individual-interrupts"', b'"soft-interrupts"')
 
@@ -30,7 +30,7 @@ class MpstatJson(SysstatJson):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in the order of the file."""
         days = JsonDays.of(content, hints)
-        yield from read_reports(content, False, lambda reports: tables_of(days.moments(reports), "mpstat"))
+        yield from read_reports(content, False, lambda reports: build_tables(days.moments(reports), "mpstat"))
 
 
 FORMAT: Final = MpstatJson()

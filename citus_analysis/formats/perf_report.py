@@ -26,7 +26,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.deliveries.content import Block, Content
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,
     add_reject_reasons,
@@ -363,7 +363,7 @@ class PerfReport(Format):
     version: ClassVar[int] = 4
     tables = ("perf_symbols", "perf_stacks")
     noise = "comments and empty lines"
-    openings = (Opening(b"# To display the perf.data header info"),)
+    start_markers = (StartMarker(b"# To display the perf.data header info"),)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the comment lines that name the event and the columns."""

@@ -20,7 +20,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.deliveries.content import Block, Content
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,
     build_parsed_lines,
@@ -105,11 +105,11 @@ class PerfStat(Format):
     version: ClassVar[int] = 3
     tables = ("perf_counters",)
     noise = "comments, titles, empty lines, the table of individual measurements (`--table`)"
-    openings = (
-        Opening(b"# started on ", repeats=True),
-        Opening(b" Performance counter stats for ", repeats=True),
-        Opening(b"Performance counter stats for ", repeats=True),
-        Opening(b"#", rb"\s+time\s.*\bcounts\b.*\bevents", repeats=True),
+    start_markers = (
+        StartMarker(b"# started on ", repeats=True),
+        StartMarker(b" Performance counter stats for ", repeats=True),
+        StartMarker(b"Performance counter stats for ", repeats=True),
+        StartMarker(b"#", rb"\s+time\s.*\bcounts\b.*\bevents", repeats=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

@@ -55,7 +55,7 @@ from citus_analysis.formats.parsing.client_reports import (
     build_parsed_report,
     describe_contradictions,
 )
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed, Signs
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Signature, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame
 from citus_analysis.units import US_PER_MS
 
@@ -276,7 +276,7 @@ def find_contradicting_totals(metrics: pl.DataFrame, lines: pl.DataFrame, values
     )
 
 
-_SIGNS: Final = Signs(
+_SIGNS: Final = Signature(
     re.compile(
         rb"^pgbench \(\d+[^\n]*\)\r?$"
         rb"|^(?:progress: \d+\.\d+ s, \d+\.\d tps)"
@@ -316,19 +316,21 @@ class Pgbench(Format):
         "transactions": "operations",
         "latency average": "mean_us",
     }
-    openings = (
+    start_markers = (
         # `pgbench -i`.
-        Opening(b"dropping old tables..."),
-        Opening(b"creating tables...", stage=1),
-        Opening(b"generating data", stage=2),
+        StartMarker(b"dropping old tables..."),
+        StartMarker(b"creating tables...", stage=1),
+        StartMarker(b"generating data", stage=2),
         # In a file, standard output may come after standard error, as a whole.
-        Opening(b"pgbench (", rb"[0-9]", stage=3),
-        Opening(b"starting vacuum...", stage=3),
-        Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=3, repeats=True, continues=True),
-        Opening(b"pgbench: ", rb"(?:error|fatal): (?!" + _LAST_WORDS + rb")", stage=3, repeats=True, continues=True),
-        Opening(b"transaction type: ", stage=4, continues=True),
+        StartMarker(b"pgbench (", rb"[0-9]", stage=3),
+        StartMarker(b"starting vacuum...", stage=3),
+        StartMarker(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=3, repeats=True, continues=True),
+        StartMarker(
+            b"pgbench: ", rb"(?:error|fatal): (?!" + _LAST_WORDS + rb")", stage=3, repeats=True, continues=True
+        ),
+        StartMarker(b"transaction type: ", stage=4, continues=True),
         *(
-            Opening(line.encode(), then, stage=stage, continues=True, ends=line in _TPS_LINES)
+            StartMarker(line.encode(), then, stage=stage, continues=True, ends=line in _TPS_LINES)
             for stage, (lines, then) in enumerate(
                 (
                     (_SETTING_LINES, rb"\w+(?: s)?\r?$"),
@@ -341,7 +343,7 @@ class Pgbench(Format):
             )
             for line in lines
         ),
-        Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=10, continues=True, ends=True),
+        StartMarker(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=10, continues=True, ends=True),
     )
     elapsed = re.compile(rb"(?:^|\r)progress: ([0-9]+(?:\.[0-9]+)?) s, ", re.MULTILINE)
 

@@ -32,7 +32,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats.parsing.lines import take_first_lines
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import time_expr
 from citus_analysis.schema import TABLES
 
@@ -101,7 +101,7 @@ class PgBouncerShow(Format):
         if not reading.tables:
             raise FormatError("has no table of PgBouncer", path=content.path, hint="choose another --format")
         yield Parsed(
-            {"pooler_samples": reading.frame(timezone_of(hints.options))},
+            {"pooler_samples": reading.frame(get_timezone(hints.options))},
             reading.parsed,
             reading.noise,
             reject_rows(reading.rejects),

@@ -676,7 +676,7 @@ _LEAST_OF_LITTLE, _MOST_OF_LITTLE = 0.3, 1.1
 _BASE_UNIT: Final = {"percent": "%", "rate": "1/s", "data_rate": "B/s"}
 
 
-def tables_of(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
+def build_tables(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
     """The tables, and how many metrics each line has.
 
     Raises:
@@ -881,7 +881,7 @@ class ResultsTable(Format):
         if sheet is None:
             raise FormatError("the first line is not a header of distinct names", path=content.path, place="line 1")
         roles = assign_column_roles(sheet)
-        tables, counts = tables_of(roles)
+        tables, counts = build_tables(roles)
         lengths = [line.length for line in roles.lines]
         rows = np.arange(len(lengths) + 1)
         bounds = {"stated_runs": rows, "clients": rows, "client_metrics": np.array([0, *accumulate(counts)])}

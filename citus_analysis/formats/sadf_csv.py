@@ -27,7 +27,7 @@ from citus_analysis.formats.parsing.lines import (
     split_into_blocks,
 )
 from citus_analysis.formats.parsing.sysstat import build_tables_under_headers, find_report_table, read_rows
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import convert_local_to_utc
 
 _HEADER: Final = "# hostname;interval;timestamp;"
@@ -65,7 +65,7 @@ class SadfCsv(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""
-        zone = timezone_of(hints.options)
+        zone = get_timezone(hints.options)
         comma = re.search(rb";[0-9]+,[0-9]+[;\r\n]", content.head) is not None
         yield from parse_each(split_into_blocks(content), partial(_parse_block, zone, comma), ("", _TIMES.to_frame()))
 

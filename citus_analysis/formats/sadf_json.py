@@ -15,8 +15,8 @@ import polars as pl
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import TIMEZONE, Hints, Parsed
 from citus_analysis.formats.parsing.json_records import JsonReport, SysstatJson, read_reports
-from citus_analysis.formats.parsing.sysstat_json import Moment, build_moments, tables_of
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.sysstat_json import Moment, build_moments, build_tables
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import parse_times
 
 
@@ -32,8 +32,8 @@ class SadfJson(SysstatJson):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""
-        zone = timezone_of(hints.options)
-        yield from read_reports(content, None, lambda reports: tables_of(_parse_json_moments(reports, zone), "sar"))
+        zone = get_timezone(hints.options)
+        yield from read_reports(content, None, lambda reports: build_tables(_parse_json_moments(reports, zone), "sar"))
 
 
 def _parse_json_moments(reports: list[JsonReport], zone: str) -> list[Moment]:

@@ -37,7 +37,7 @@ from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.csv_records import Records, parse_header_names, read_records
 from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed
 from citus_analysis.formats.parsing.lines import make_first_true_expr
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import time_column, time_expr
 from citus_analysis.schema import TABLES
 
@@ -251,7 +251,7 @@ class ServerViews(Format):
         layout = _layout(content.head)
         if layout is None:
             raise FormatError("the header is of no view that has counters, or lacks a time", place="line 1")
-        zone = timezone_of(hints.options)
+        zone = get_timezone(hints.options)
         held: pl.DataFrame | None = None
         before: CounterSnapshot | None = None
         for piece in read_records(content, layout.counters):

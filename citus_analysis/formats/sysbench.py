@@ -58,7 +58,7 @@ from citus_analysis.formats.parsing.client_reports import (
     convert_to_count,
     pivot_to_columns,
 )
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed, Signs
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Signature, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame, make_first_true_expr
 from citus_analysis.operations import OVERALL
 from citus_analysis.units import US_PER_MS
@@ -122,7 +122,7 @@ _N: Final = f"({NUMBER})"
 #: A rate, which may also not be a number.
 _R: Final = rf"(?:{NUMBER}|-?nan|inf)"
 #: The line of the version, or a summary without what stands before it.
-_SIGN: Final = Signs(
+_SIGN: Final = Signature(
     re.compile(
         rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)"
         rb"|^(?:SQL|OLTP test) statistics:\r?\n +queries performed:\r?$",
@@ -200,18 +200,18 @@ class Sysbench(Format):
         "95th percentile": "p95_us",
         "99th percentile": "p99_us",
     }
-    openings = (
-        Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
-        Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
-        Opening(b"Threads started!", stage=2, continues=True),
-        Opening(b"[ ", rb"*[0-9.]+s ?\] Checkpoint report:", stage=3, continues=True, rewinds=True),
-        Opening(b"SQL statistics:", stage=4, continues=True),
-        Opening(b"OLTP test statistics:", stage=4, continues=True),
-        Opening(b"CPU speed:", stage=4, continues=True),
-        Opening(b"General statistics:", stage=5, continues=True),
-        Opening(b"Throughput:", rb"\r?$", stage=5, continues=True),
-        Opening(b"Latency (ms):", stage=6, continues=True),
-        Opening(b"Threads fairness:", stage=7, continues=True, ends=True),
+    start_markers = (
+        StartMarker(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
+        StartMarker(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
+        StartMarker(b"Threads started!", stage=2, continues=True),
+        StartMarker(b"[ ", rb"*[0-9.]+s ?\] Checkpoint report:", stage=3, continues=True, rewinds=True),
+        StartMarker(b"SQL statistics:", stage=4, continues=True),
+        StartMarker(b"OLTP test statistics:", stage=4, continues=True),
+        StartMarker(b"CPU speed:", stage=4, continues=True),
+        StartMarker(b"General statistics:", stage=5, continues=True),
+        StartMarker(b"Throughput:", rb"\r?$", stage=5, continues=True),
+        StartMarker(b"Latency (ms):", stage=6, continues=True),
+        StartMarker(b"Threads fairness:", stage=7, continues=True, ends=True),
     )
     elapsed = re.compile(rb"(?:^|\r)\[ *([0-9]+(?:\.[0-9]+)?)s ?\] (?:thds|threads): ", re.MULTILINE)
 

@@ -35,7 +35,15 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.formats.deliveries.content import Block, Content
-from citus_analysis.formats.parsing.format import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import (
+    FIRST_REPORT,
+    TIMEZONE,
+    VMSTAT_UNIT,
+    Format,
+    Hints,
+    Parsed,
+    StartMarker,
+)
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,
     build_parsed_lines,
@@ -156,9 +164,9 @@ class Vmstat(Format):
     tables = ("vm_samples", "cpu_samples")
     noise = "title and header lines, empty lines, comments of ExaWatcher"
     options = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
-    openings = (
-        Opening(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
-        Opening(b"--procs--", rb"\s*-*memory", repeats=True),
+    start_markers = (
+        StartMarker(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
+        StartMarker(b"--procs--", rb"\s*-*memory", repeats=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

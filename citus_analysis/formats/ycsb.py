@@ -46,10 +46,10 @@ from citus_analysis.formats.parsing.client_reports import (
     describe_contradictions,
     parse_whole_number,
 )
-from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Opening, Parsed, Signs
+from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed, Signature, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame, make_first_true_expr, read_uniform, reject_runs
 from citus_analysis.formats.parsing.redacted_columns import redact_series
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import convert_local_to_utc
 from citus_analysis.operations import COMPOUND, FAILED, INTENDED, OVERALL, is_counted_once
 from citus_analysis.units import US_PER_MS
@@ -857,7 +857,7 @@ def _build_parsed_block(
 
 __all__ = ["FORMAT", "Ycsb"]
 
-_SIGNS: Final = Signs(
+_SIGNS: Final = Signature(
     re.compile(
         rb"^YCSB Client \d"
         rb"|^\[OVERALL\], ?(?:RunTime|Throughput)\("
@@ -881,7 +881,7 @@ _LAUNCHED: Final = (
     rb"(?:Command line: |YCSB Client |Loading workload|Starting test\.)"
 )
 #: Printed instead of a run when the arguments are wrong.
-_USAGE: Final = Signs(re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE), (b"Usage: java ",))
+_USAGE: Final = Signature(re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE), (b"Usage: java ",))
 
 
 class Ycsb(Format):
@@ -897,14 +897,14 @@ class Ycsb(Format):
     )
     options = (TIMEZONE,)
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings = (
-        Opening(b"/", rb"\S*java\s" + _LAUNCHED),
-        Opening(b"java ", _LAUNCHED),
-        Opening(b"Command line: ", rb"[^\n]*-db (?:site|com\.yahoo)\.ycsb\."),
-        Opening(b"YCSB Client ", rb"[0-9]"),
-        Opening(b"Loading workload...", rb"\r?$"),
-        Opening(b"Starting test.", rb"\r?$", stage=1),
-        Opening(b"[OVERALL], RunTime(ms), ", stage=2, continues=True),
+    start_markers = (
+        StartMarker(b"/", rb"\S*java\s" + _LAUNCHED),
+        StartMarker(b"java ", _LAUNCHED),
+        StartMarker(b"Command line: ", rb"[^\n]*-db (?:site|com\.yahoo)\.ycsb\."),
+        StartMarker(b"YCSB Client ", rb"[0-9]"),
+        StartMarker(b"Loading workload...", rb"\r?$"),
+        StartMarker(b"Starting test.", rb"\r?$", stage=1),
+        StartMarker(b"[OVERALL], RunTime(ms), ", stage=2, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:
@@ -913,7 +913,7 @@ class Ycsb(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        return YcsbParser(timezone=timezone_of(hints.options)).pieces(content)
+        return YcsbParser(timezone=get_timezone(hints.options)).pieces(content)
 
 
 FORMAT: Final = Ycsb()

@@ -14,12 +14,12 @@ from citus_analysis.plots.theme import (
     add_band,
     add_bars,
     add_points,
-    faded,
+    convert_with_columns,
+    fade,
+    get_style,
     groups,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.texts.words import pluralize
 
@@ -61,7 +61,7 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
         matrix: columns `resource`, `part`, `metric`, `value`, `unit`.
         title: title of the figure.
     """
-    frame = with_columns_of(matrix, "matrix", "resource", "part", "metric", "value", "unit")
+    frame = convert_with_columns(matrix, "matrix", "resource", "part", "metric", "value", "unit")
     shares = frame.filter((pl.col("unit") == "%") & pl.col("value").is_not_null())
     named = shares.with_columns(metric=pl.format("{}: {}", "part", "metric"))
     largest = named.group_by("resource", "metric", maintain_order=True).agg(pl.col("value").max())
@@ -99,15 +99,15 @@ def plot_waits(
             written after the bar of their resource.
         title: title of the figure.
     """
-    means, shown = _mean_waits(with_columns_of(waits, "waits", *_WAITS))
+    means, shown = _mean_waits(convert_with_columns(waits, "waits", *_WAITS))
     figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
     for number, name in enumerate(shown):
         part = means.filter(series=name)
-        colour = style_of(number)[0] if number < _MOST_WAITS else GREY
+        colour = get_style(number)[0] if number < _MOST_WAITS else GREY
         x, y = part["sessions"].to_numpy(), [text(resource) for resource in part["resource"]]
         add_bars(figure, x, y, text(name), colour, "%{x:.2f} sessions", orientation="h")
     if matrix is not None:
-        _add_logged(figure, means, with_columns_of(matrix, "matrix", "resource", "metric", "value"))
+        _add_logged(figure, means, convert_with_columns(matrix, "matrix", "resource", "metric", "value"))
     figure.update_xaxes(title_text="active sessions").update_yaxes(automargin=True)
     return figure.update_layout(barmode="stack")
 
@@ -160,13 +160,13 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
         variance: columns `resource`, `statement_kind`, `term`, `share`.
         title: title of the figure.
     """
-    frame = with_columns_of(variance, "variance", "resource", "statement_kind", "term", "share")
+    frame = convert_with_columns(variance, "variance", "resource", "statement_kind", "term", "share")
     kind = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
     named = frame.with_columns(row=pl.format("{} {}", "resource", kind))
     figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
     for number, (term, part) in enumerate(groups(named, "term")):
         shares, rows = (part["share"] * 100).to_numpy(), [text(row) for row in part["row"]]
-        add_bars(figure, shares, rows, text(term), style_of(number)[0], "%{x:.1f} %", orientation="h")
+        add_bars(figure, shares, rows, text(term), get_style(number)[0], "%{x:.1f} %", orientation="h")
     figure.update_xaxes(title_text="share of Var(T) [%]", zeroline=True).update_yaxes(automargin=True)
     return figure.update_layout(barmode="relative")
 
@@ -184,10 +184,10 @@ def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against th
         title: title of the figure.
     """
     columns = ("model", "threads", "throughput_ops_s", "low", "high", "refused")
-    frame = with_columns_of(curves, "curves", *columns).drop_nulls("threads")
+    frame = convert_with_columns(curves, "curves", *columns).drop_nulls("threads")
     figure = new_figure(title, x="threads", y="throughput_ops_s")
     for number, (model, part) in enumerate(groups(frame.filter(pl.col("model") != _MEASURED), "model")):
-        _add_curve(figure, part, _MODELS.get(model, model), style_of(number)[0])
+        _add_curve(figure, part, _MODELS.get(model, model), get_style(number)[0])
     points = frame.filter(pl.col("model") == _MEASURED)
     x, y, said = points["threads"].to_list(), points["throughput_ops_s"].to_list(), "%{x} threads<br>%{y:,.4~r}"
     circle = {"color": "#000000", "symbol": "circle-open"}
@@ -197,7 +197,7 @@ def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against th
 
 def _add_curve(figure: go.Figure, part: pl.DataFrame, name: str, colour: str) -> None:
     band = part.drop_nulls(["low", "high"])
-    add_band(figure, band["threads"].to_list(), band["low"].to_list(), band["high"].to_list(), faded(colour))
+    add_band(figure, band["threads"].to_list(), band["low"].to_list(), band["high"].to_list(), fade(colour))
     rejected = part["refused"].null_count() < part.height
     shown, line = f"{name}, rejected" if rejected else name, {"color": colour, "dash": "dot" if rejected else "solid"}
     x, y = part["threads"].to_list(), part["throughput_ops_s"].to_list()

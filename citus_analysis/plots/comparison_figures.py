@@ -16,16 +16,16 @@ from citus_analysis.plots.theme import (
     GREY,
     add_bars,
     add_points,
-    colours_of,
+    assign_colours,
+    convert_with_columns,
     error_bars,
-    faded,
+    fade,
     from_zero,
     has_interval,
     interval_words,
     name_rows,
     new_figure,
     text,
-    with_columns_of,
 )
 from citus_analysis.units import label
 
@@ -56,20 +56,20 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
         margin: the band that counts as no difference, drawn in grey.
         title: title of the figure.
     """
-    frame = with_columns_of(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
+    frame = convert_with_columns(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
     figure = new_figure(title or f"Ratio to {base}", height=150 + _ROW * frame.height)
-    figure.add_vrect(x0=1 / (1 + margin), x1=1 + margin, fillcolor=faded(GREY), line_width=0, layer="below")
+    figure.add_vrect(x0=1 / (1 + margin), x1=1 + margin, fillcolor=fade(GREY), line_width=0, layer="below")
     figure.add_vline(x=1, line={"color": GREY, "width": 1})
     for verdict, colour in _VERDICT_COLOURS.items():
         _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
-    names = [_wrapped(name) for name in frame["name"]]
+    names = [_wrap_name(name) for name in frame["name"]]
     # Rows are as far apart as the name with the most lines needs.
     row_height = max([_ROW, *(_LINE * (name.count("<br>") + 1) + 4 for name in names)])
     name_rows(figure, names)
     ratios_shown = frame["ratio"].to_numpy()
     ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
     labels = [f"{tick:g}" for tick in ticks]
-    named = _wrapped(f"ratio to {base}", most=_TITLE)
+    named = _wrap_name(f"ratio to {base}", most=_TITLE)
     figure.update_xaxes(title_text=named, type="log", tickvals=ticks, ticktext=labels, tickangle=0, automargin=True)
     height = 150 + row_height * frame.height + _LINE * named.count("<br>")
     return figure.update_layout(showlegend=True, height=height)
@@ -110,9 +110,9 @@ def plot_bars(
         >>> [trace.name for trace in plot_bars(bars).data]
         ['citus', 'aurora']
     """
-    frame = with_columns_of(bars, "bars", "x", "group", "mean", "low", "high")
+    frame = convert_with_columns(bars, "bars", "x", "group", "mean", "low", "high")
     figure = new_figure(title or label(metric), y=metric)
-    colours = colours_of(list(order) or frame["group"].unique(maintain_order=True).to_list())
+    colours = assign_colours(list(order) or frame["group"].unique(maintain_order=True).to_list())
     for name, part in frame.group_by("group", maintain_order=True):
         ends = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
         x, said = [text(value) for value in part["x"]], "%{x}<br>%{y:,.4~r} %{customdata}"
@@ -137,7 +137,7 @@ def plot_account(causes: Frame, *, title: str = "") -> go.Figure:
         >>> plot_account(causes).data[0].x
         array([1.4])
     """
-    frame = with_columns_of(causes, "causes", "part", "estimate_ms", "low_ms", "high_ms", "decided")
+    frame = convert_with_columns(causes, "causes", "part", "estimate_ms", "low_ms", "high_ms", "decided")
     figure = new_figure(title or "Where the difference comes from", height=150 + _ROW * frame.height)
     colours = [COLOURS[0] if sure else GREY for sure in frame["decided"]]
     ends = [interval_words(low, high) for low, high in frame.select("low_ms", "high_ms").iter_rows()]
@@ -150,7 +150,7 @@ def plot_account(causes: Frame, *, title: str = "") -> go.Figure:
     return figure.update_xaxes(title_text="difference of the mean response time [ms]")
 
 
-def _wrapped(name: str, most: int = 24) -> str:
+def _wrap_name(name: str, most: int = 24) -> str:
     """A name in lines, broken between words or, in long words, after separators; no part is left out."""
     lines = [""]
     for word in re.split(r"(?<= )", name):

@@ -13,13 +13,13 @@ from citus_analysis.plots.theme import (
     GREY,
     add_band,
     add_points,
-    faded,
+    convert_with_columns,
+    fade,
+    get_style,
     groups,
     in_natural_order,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.units import label
 
@@ -55,15 +55,15 @@ def plot_nodes(
         window: first and last second to draw; None: all.
         title: title of the figure.
     """
-    frame = with_columns_of(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
+    frame = convert_with_columns(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
     if window is not None:
         frame = frame.filter(pl.col("elapsed_s").is_between(*window))
     figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=340)
-    marks = None if checkpoints is None else with_columns_of(checkpoints, "checkpoints", "start_s", "end_s")
+    marks = None if checkpoints is None else convert_with_columns(checkpoints, "checkpoints", "start_s", "end_s")
     if marks is not None and marks["end_s"].count():
         first, last = window or (0.0, float(frame["elapsed_s"].to_numpy().max(initial=0.0)))
         _shade(figure, marks.drop_nulls("end_s"), first, last)
-    ordered = in_natural_order(_thinned(frame, series, metric), series, "elapsed_s")
+    ordered = in_natural_order(_thin(frame, series, metric), series, "elapsed_s")
     if ordered[series].n_unique() <= _MOST_LINES:
         _add_lines(figure, ordered, series, metric)
     else:
@@ -72,7 +72,7 @@ def plot_nodes(
     return figure.update_yaxes(range=[0, 103] if metric == "busy_percent" else None, rangemode="tozero")
 
 
-def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
+def _thin(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
     """Means over stretches of time, placed at their middle, if there are more points than the figure shows."""
     longest = frame.group_by(series).len()["len"].max() if frame.height else 0
     if not isinstance(longest, int) or longest <= _MOST_POINTS:
@@ -99,12 +99,12 @@ def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MO
 
 def _add_lines(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
     for number, (name, part) in enumerate(groups(frame, series)):
-        colour, _, dash = style_of(number)
+        colour, _, dash = get_style(number)
         line = {"color": colour, "dash": dash, "width": 1.5}
-        _add_line(figure, part["elapsed_s"], part[metric], _named(name, series), line)
+        _add_line(figure, part["elapsed_s"], part[metric], _name_series(name, series), line)
 
 
-def _named(name: str, series: str) -> str:
+def _name_series(name: str, series: str) -> str:
     """`node 3` for a node; the name of a machine, and of any other series, as it is."""
     return f"node {name}" if series == "node" and not name.startswith("machine ") else name
 
@@ -125,7 +125,7 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     x = spread["elapsed_s"].round(3).to_list()
     count = frame[series].n_unique()
     ends, named = (spread["low"].to_list(), spread["high"].to_list()), f"lowest to highest of {count}"
-    add_band(figure, x, *ends, faded(GREY, 0.25), name=named)
+    add_band(figure, x, *ends, fade(GREY, 0.25), name=named)
     _add_line(figure, spread["elapsed_s"], spread["middle"], f"median of {count}", {"color": "#000000", "width": 2})
     means = frame.group_by(series, maintain_order=True).agg(value.mean()).sort(metric, maintain_order=True)
     if means[metric][0] == means[metric][-1]:
@@ -134,7 +134,7 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     for place, name, colour in (("lowest", means[series][0], COLOURS[0]), ("highest", means[series][-1], COLOURS[1])):
         part = at_once.filter(pl.col(series) == name)
         line = {"color": colour, "width": 1.2, "dash": "dot" if place == "lowest" else "dash"}
-        _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {text(_named(name, series))}", line)
+        _add_line(figure, part["elapsed_s"], part[metric], f"{place} mean: {text(_name_series(name, series))}", line)
 
 
 def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) -> None:
@@ -145,9 +145,9 @@ def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) ->
         return
     for start, end in spans.with_columns(pl.col("begin", "end").clip(first, last)).head(_MOST_SHADES).iter_rows():
         line = {"color": _CHECKPOINT, "width": 1 if start == end else 0}
-        figure.add_vrect(x0=start, x1=end, fillcolor=faded(_CHECKPOINT, 0.2), line=line, layer="below")
+        figure.add_vrect(x0=start, x1=end, fillcolor=fade(_CHECKPOINT, 0.2), line=line, layer="below")
     edge = {"color": _CHECKPOINT, "width": 1}
-    square = {"symbol": "square", "size": 12, "color": faded(_CHECKPOINT, 0.4), "line": edge}
+    square = {"symbol": "square", "size": 12, "color": fade(_CHECKPOINT, 0.4), "line": edge}
     figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint under way", marker=square)
 
 
@@ -159,7 +159,7 @@ def plot_node_heat_map(samples: Frame, *, metric: str = "busy_percent", title: s
         metric: the column to draw; the colour bar has the unit of the name's suffix. Percentages go from 0 to 100.
         title: title of the figure.
     """
-    frame = with_columns_of(samples, "samples", "elapsed_s", "node", metric).drop_nulls(metric)
+    frame = convert_with_columns(samples, "samples", "elapsed_s", "node", metric).drop_nulls(metric)
     names = in_natural_order(frame, "node")["node"].cast(pl.String).unique(maintain_order=True).to_list()
     figure = new_figure(title or f"{label(metric)} over time and nodes", x="elapsed_s", height=150 + 16 * len(names))
     if frame.is_empty():

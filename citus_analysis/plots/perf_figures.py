@@ -12,12 +12,12 @@ from citus_analysis.plots.theme import (
     COLOURS,
     GREY,
     add_bars,
+    convert_with_columns,
     groups,
     ink_on,
     name_rows,
     new_figure,
     text,
-    with_columns_of,
 )
 
 #: Part of the software -> its colour, the same in every figure of perf.
@@ -60,7 +60,9 @@ def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by s
         title: title of the figure.
     """
     columns = ("symbol", "module", "mean_percent", "lowest_percent", "highest_percent", "recordings")
-    frame = with_columns_of(symbols, "symbols", *columns).sort("mean_percent", descending=True, maintain_order=True)
+    frame = convert_with_columns(symbols, "symbols", *columns).sort(
+        "mean_percent", descending=True, maintain_order=True
+    )
     # Functions of one name can be in different objects, so a bar's place is its row, not its name.
     rows = frame.head(most).with_row_index("row")
     figure = new_figure(title, height=130 + 24 * rows.height)
@@ -90,10 +92,10 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
         title: title of the figure.
     """
     columns = ("frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent")
-    frame = with_columns_of(tree, "tree", *columns)
+    frame = convert_with_columns(tree, "tree", *columns)
     colours = ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])]
     figure = _add_frames(
-        new_figure(title, height=_height_of(frame)),
+        new_figure(title, height=_compute_height(frame)),
         frame.rename({"percent": "width"}),
         "all samples",
         marker={"colors": colours, "line": {"width": 0.5}},
@@ -127,14 +129,14 @@ def plot_stack_changes(
         (0.0, 3.0)
     """
     columns = ("frame_id", "caller_id", "depth", "frame", "base", "other", "base_self", "other_self")
-    frame = with_columns_of(tree, "tree", *columns).with_columns(change=pl.col("other_self") - pl.col("base_self"))
+    frame = convert_with_columns(tree, "tree", *columns).with_columns(change=pl.col("other_self") - pl.col("base_self"))
     of = "µs of CPU time per operation" if unit == "µs" else "% of the samples"
     totals = frame.filter(pl.col("depth") == 0).select(pl.col("base", "other").sum()).row(0)
     furthest = max([abs(one) for one in frame["change"]] or [1.0]) or 1.0
     pale = [abs(one) < furthest * _PALE for one in frame["change"]]
     numbers = frame.select(pl.col("base", "base_self", "other_self", "change").round(2)).rows()
     return _add_frames(
-        new_figure(title, height=_height_of(frame) + 20),
+        new_figure(title, height=_compute_height(frame) + 20),
         frame.rename({"other": "width"}),
         f"all: {text(base)} {totals[0]:,.4g}, {text(other)} {totals[1]:,.4g} {of}",
         marker={
@@ -155,7 +157,7 @@ def plot_stack_changes(
     )
 
 
-def _height_of(frame: pl.DataFrame) -> int:
+def _compute_height(frame: pl.DataFrame) -> int:
     return min(_HIGHEST, 110 + _LEVEL * (frame["depth"].n_unique() + 1))
 
 

@@ -17,13 +17,13 @@ from citus_analysis.plots.theme import (
     TEMPLATE,
     add_bars,
     add_points,
-    colours_of,
+    assign_colours,
+    convert_with_columns,
+    get_style,
     groups,
     name_rows,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.units import US_PER_MS
 
@@ -54,7 +54,7 @@ def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a s
         most: number of bars; if there are more, the title says so.
         title: title of the figure.
     """
-    needed = with_columns_of(profile, "profile", "name", "quantity", "mean_us")
+    needed = convert_with_columns(profile, "profile", "name", "quantity", "mean_us")
     frame = needed.with_columns(pl.col("quantity").cast(pl.String))
     every = frame["name"].unique(maintain_order=True).to_list()
     names = every[:most]
@@ -77,11 +77,11 @@ def plot_distribution(times: Frame, *, title: str = "") -> go.Figure:
         times: columns `series` and `column`; one row per statement.
         title: title of the figure.
     """
-    frame = with_columns_of(times, "times", "series", "total_us").drop_nulls("total_us")
+    frame = convert_with_columns(times, "times", "series", "total_us").drop_nulls("total_us")
     figure = new_figure(title or "Distribution of statement times")
     shares = np.linspace(0, 1, _POINTS)
     for number, (name, part) in enumerate(groups(frame, "series")):
-        colour, _, dash = style_of(number)
+        colour, _, dash = get_style(number)
         x = np.round(np.quantile(part["total_us"].to_numpy(), shares) / US_PER_MS, 4).tolist()
         named, said = f"{name} (n = {part.height:,})", "%{y:.1f} % take at most %{x:,.3~r} ms"
         line = {"color": colour, "dash": dash, "width": 2}
@@ -104,7 +104,7 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
         title: title of the figure.
     """
     columns = (series, "low_ms", "high_ms", "share_percent", "n", "beyond")
-    frame = with_columns_of(histograms, "histograms", *columns)
+    frame = convert_with_columns(histograms, "histograms", *columns)
     parts = groups(frame, series)
     figure = make_subplots(
         rows=max(1, len(parts)),
@@ -114,7 +114,7 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
         figure=new_figure(title or "Distribution of statement times", height=110 + 105 * max(1, len(parts))),
     )
     # One outline for each histogram: a browser takes ten times as long to draw a shape for each bin.
-    colour = style_of(0)[0]
+    colour = get_style(0)[0]
     for row, (name, part) in enumerate(parts, start=1):
         bins = pl.concat([part, part.tail(1)])
         x = [*part["low_ms"].round(6), part["high_ms"].round(6)[-1]]
@@ -147,7 +147,7 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
         most: number of nodes drawn; if there are more, the title says so.
         title: title of the figure.
     """
-    table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(make_worker_name_expr())
+    table = convert_with_columns(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(make_worker_name_expr())
     frame = table.head(most)
     cut = f" (first {most} of {table.height} nodes)" if table.height > most else ""
     timed = frame["time_ms"].null_count() < frame.height
@@ -171,7 +171,7 @@ def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
     rows = list(frame.select(_NAMED).iter_rows(named=True))
     level = min(float(_INDENT_PX), _LEVELS_PX / max((row["depth"] for row in rows if row["depth"]), default=1))
     names = [(_label(row), level * row["depth"]) for row in rows]
-    shown = [(_shortened(name, _TREE_PX - indent), name, indent) for name, indent in names]
+    shown = [(_shorten_name(name, _TREE_PX - indent), name, indent) for name, indent in names]
     left = 24 + max((indent + _CHARACTER_PX * len(name) for name, _, indent in shown), default=0)
     for place, (name, whole, indent) in enumerate(shown):
         at = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": indent - left + 12, "y": place, "yref": "y"}
@@ -207,7 +207,7 @@ def _label(row: dict[str, object]) -> str:
     return " ".join(words)
 
 
-def _shortened(name: str, room_px: float) -> str:
+def _shorten_name(name: str, room_px: float) -> str:
     most = int(room_px / _CHARACTER_PX)
     return name if len(name) <= most else name[: most - 1] + "\u2026"
 
@@ -220,9 +220,9 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
         title: title of the figure.
     """
     columns = ("plan_node", "shard_id", "worker_host", "worker_port", "execution_ms")
-    named = with_columns_of(tasks, "tasks", *columns).with_columns(make_worker_name_expr().fill_null("unknown"))
+    named = convert_with_columns(tasks, "tasks", *columns).with_columns(make_worker_name_expr().fill_null("unknown"))
     frame = named.sort("plan_node").with_row_index("row")
-    colours = colours_of(frame["worker"].unique(maintain_order=True).to_list())
+    colours = assign_colours(frame["worker"].unique(maintain_order=True).to_list())
     places = frame.select(columns[:2]).rows()
     figure = new_figure(title, height=170 + 24 * frame.height)
     for name, part in groups(frame, "worker"):

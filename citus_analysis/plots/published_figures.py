@@ -13,16 +13,16 @@ from citus_analysis.plots.theme import (
     GREY,
     add_band,
     add_points,
-    colours_of,
+    assign_colours,
+    convert_with_columns,
     error_bars,
-    faded,
+    fade,
     from_zero,
+    get_style,
     groups,
     interval_words,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.units import label
@@ -43,12 +43,12 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
         rates: result of :func:`citus_analysis.published.select_measured_rates`.
         title: title of the figure.
     """
-    frame = with_columns_of(rates, "rates", "system", "source", "table", "label", "value").reverse()
+    frame = convert_with_columns(rates, "rates", "system", "source", "table", "label", "value").reverse()
     places = frame.with_row_index("place")
     figure = new_figure(title or "published throughput", height=_AROUND + _ROW * max(1, frame.height))
-    colours = colours_of(places["system"].unique(maintain_order=True).to_list())
+    colours = assign_colours(places["system"].unique(maintain_order=True).to_list())
     for number, (system, part) in enumerate(groups(places, "system")):
-        symbol = style_of(number)[1]
+        symbol = get_style(number)[1]
         marker = {"color": colours[part["system"][0]], "symbol": symbol, "size": 9}
         origins = [text(f"{source}, {table}") for source, table in part.select("source", "table").iter_rows()]
         x, y, said = part["value"].to_numpy(), part["place"].to_numpy(), "%{x:,.0f} operations/s<br>%{text}"
@@ -70,12 +70,12 @@ def plot_stated_intervals(summaries: Frame, *, x: str = "workers", title: str = 
         x: the column of sizes.
         title: title of the figure.
     """
-    frame = with_columns_of(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
+    frame = convert_with_columns(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
     figure = new_figure(title or f"{label(METRIC)} by {x}", x=x, y=METRIC)
     sizes = frame[x].to_numpy()
     kinds = (("as stated", "stated_low", "stated_high", 1 / _APART), ("Student's t", "low", "high", _APART))
     for number, (name, low, high, shift) in enumerate(kinds):
-        colour, symbol, _ = style_of(number)
+        colour, symbol, _ = get_style(number)
         ends = [f"{interval_words(a, b)}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()]
         shown = {"error_y": error_bars(frame, "mean", low, high, width=5), "customdata": ends}
         shown["marker"] = {"color": colour, "symbol": symbol, "size": 8}
@@ -107,17 +107,17 @@ def plot_fits(
         title: title of the figure.
         points: name of the means in the legend.
     """
-    frame = with_columns_of(summaries, "summaries", x, "mean", "low", "high")
+    frame = convert_with_columns(summaries, "summaries", x, "mean", "low", "high")
     figure = new_figure(title or f"models of {label(metric)} by {x}", x=x, y=metric)
     mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
     grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
     if fit.candidates:
         band = fit.band(grid)
-        add_band(figure, grid, band.high, band.low, faded(style_of(0)[0]))
+        add_band(figure, grid, band.high, band.low, fade(get_style(0)[0]))
     foremost = fit.decided or next((name for name in ("usl", *fit.candidates) if name in fit.candidates), None)
     ordered = sorted(fit.fits.values(), key=lambda one: one.model != foremost)
     for number, one in enumerate(ordered):
-        colour, _, _ = style_of(number)
+        colour, _, _ = get_style(number)
         dash = "solid" if one.model == foremost else ("dash", "dot", "dashdot")[number % 3]
         name = text(model_name(one.model)) + (", rejected" if one.model in fit.rejected else "")
         line = {"color": colour, "dash": dash, "width": 2}

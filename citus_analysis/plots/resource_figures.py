@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots.node_figures import plot_nodes
-from citus_analysis.plots.theme import COLOURS, add_points, faded, new_figure, with_columns_of
+from citus_analysis.plots.theme import COLOURS, add_points, convert_with_columns, fade, new_figure
 
 #: Stacked from the bottom: times of work, then times of waiting.
 _SHARES: Final = {
@@ -28,7 +28,7 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
             (and `nice_percent`, which is counted as user).
         title: title of the figure.
     """
-    frame = with_columns_of(samples, "samples", "elapsed_s", *_SHARES).sort("elapsed_s")
+    frame = convert_with_columns(samples, "samples", "elapsed_s", *_SHARES).sort("elapsed_s")
     # A doubtful sample has no shares; it shows no idle machine.
     frame = frame.filter(pl.any_horizontal(pl.col(list(_SHARES)).is_not_null()))
     if "nice_percent" in frame.columns:
@@ -36,7 +36,7 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
     figure = new_figure(title, x="elapsed_s", height=320)
     for column, (name, colour) in _SHARES.items():
         x, y = frame["elapsed_s"].round(3).to_list(), frame[column].fill_null(0).round(2).to_list()
-        area = {"stackgroup": "cpu", "line": {"color": colour, "width": 0.8}, "fillcolor": faded(colour, 0.55)}
+        area = {"stackgroup": "cpu", "line": {"color": colour, "width": 0.8}, "fillcolor": fade(colour, 0.55)}
         add_points(figure, x, y, name, "lines", "%{y:.1f} %", **area)
     return figure.update_yaxes(title_text="CPU time [%]", range=[0, 100]).update_layout(hovermode="x unified")
 
@@ -70,7 +70,7 @@ def plot_foreign_work(seconds: Frame, *, title: str = "CPU time of the machine")
         title: title of the figure.
     """
     columns = ("run_id", "sample_time", "busy_percent", "other_percent", "expected_percent", "foreign_percent")
-    frame = with_columns_of(seconds, "samples", *columns).sort("sample_time")
+    frame = convert_with_columns(seconds, "samples", *columns).sort("sample_time")
     needed = pl.col("busy_percent") - pl.col("other_percent") + pl.col("expected_percent")
     foreign = pl.when(pl.col("foreign_percent").is_not_null()).then(pl.col("busy_percent"))
     lines = frame.select("run_id", "sample_time", busy="busy_percent", needed=needed, foreign=foreign)

@@ -19,17 +19,17 @@ from citus_analysis.defaults import METRIC
 from citus_analysis.plots.theme import (
     GREY,
     add_points,
+    convert_with_columns,
     error_bars,
     from_zero,
+    get_style,
     groups,
     has_interval,
     interval_words,
     line_and_marks,
     log_range,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.texts.words import choose_noun_form, pluralize
 from citus_analysis.units import label
@@ -76,8 +76,8 @@ def plot_series(
         >>> [trace.name for trace in plot_series(means, x="workers").data if trace.showlegend]
         ['a']
     """
-    frame = with_columns_of(means, "means", "series", x, *_MEAN).sort(x, maintain_order=True)
-    singles = None if runs is None else with_columns_of(runs, "runs", "series", x, metric)
+    frame = convert_with_columns(means, "means", "series", x, *_MEAN).sort(x, maintain_order=True)
+    singles = None if runs is None else convert_with_columns(runs, "runs", "series", x, metric)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     proportional = _add_ideal(figure, frame, x) if ideal else np.array([])
     drawn = _add_lines(figure, frame, x, order, metric)
@@ -106,7 +106,7 @@ def plot_relative(
         title: title of the figure.
         order: names of all series.
     """
-    measured = with_columns_of(relative, "relative", "series", x, *_MEAN)
+    measured = convert_with_columns(relative, "relative", "series", x, *_MEAN)
     frame = _from_base(measured, x, base).sort(x, maintain_order=True)
     figure = new_figure(title or f"{quantity} by {x}", x=x)
     figure.update_yaxes(title_text=f"{quantity}, 1 at {base:g} {text(choose_noun_form(base, x.removesuffix('s')))}")
@@ -155,7 +155,7 @@ def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = ""
         title: title of the figure.
     """
     needed = ("series", "threads", "throughput_ops_s", *_MEAN)
-    frame = with_columns_of(latency, "latency", *needed).sort("threads", maintain_order=True)
+    frame = convert_with_columns(latency, "latency", *needed).sort("threads", maintain_order=True)
     figure = new_figure(title or f"{label(metric)} against load", x="throughput_ops_s")
     unit, factor = _time_unit(frame["mean"])
     quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
@@ -196,7 +196,7 @@ def _add_lines(figure: go.Figure, frame: pl.DataFrame, x: str, order: Sequence[s
         error = error_bars(part, "mean", thickness=1.5, width=4) if several else None
         sizes = [pluralize(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
         said = {"error_y": error, "legendgroup": text(name), "showlegend": True, "text": sizes, "customdata": words}
-        at, y = _dodged(part[x], frame[x], place, len(drawn)), part["mean"].to_numpy()
+        at, y = _dodge(part[x], frame[x], place, len(drawn)), part["mean"].to_numpy()
         looks = line_and_marks(names.index(name))
         add_points(figure, at, y, text(name), "lines+markers", reading, **said, **looks)
     return drawn
@@ -206,16 +206,16 @@ def _add_runs(
     figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str], drawn: Sequence[str]
 ) -> None:
     for name, part in groups(runs, "series"):
-        colour, _, _ = style_of([text(n) for n in names].index(name))
+        colour, _, _ = get_style([text(n) for n in names].index(name))
         place = [text(n) for n in drawn].index(name)
-        at, y = _dodged(part[x], runs[x], place, len(drawn), _BESIDE), part[metric].to_numpy()
+        at, y = _dodge(part[x], runs[x], place, len(drawn), _BESIDE), part[metric].to_numpy()
         words = [text(run) for run in part["run_id"]] if "run_id" in part.columns else None
         marker = {"color": "white", "size": 5, "line": {"color": colour, "width": 1}}
         shown = {"legendgroup": name, "showlegend": False, "marker": marker, "text": words}
         add_points(figure, at, y, name, "markers", "%{text}<br>%{y:,.4~r}<extra></extra>", **shown)
 
 
-def _dodged(values: pl.Series, axis: pl.Series, index: int, count: int, beside: float = 0.0) -> NDArray[np.float64]:
+def _dodge(values: pl.Series, axis: pl.Series, index: int, count: int, beside: float = 0.0) -> NDArray[np.float64]:
     """Places on the x axis of one of several series that are drawn side by side."""
     shift = (index - (count - 1) / 2) * _DODGE + beside
     span, numbers = _axis_span(axis), values.cast(pl.Float64).to_numpy()

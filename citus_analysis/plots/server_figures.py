@@ -17,11 +17,11 @@ from citus_analysis.plots.theme import (
     GREY,
     add_bars,
     add_points,
+    convert_with_columns,
+    get_style,
     groups,
     new_figure,
-    style_of,
     text,
-    with_columns_of,
 )
 from citus_analysis.stats.change_points import ChangePoint
 from citus_analysis.units import label
@@ -43,12 +43,12 @@ def plot_measure_over_time(
         measures: columns of the measures.
         title: title of the figure.
     """
-    frame = with_columns_of(intervals, "intervals", "time", "sent_by", *measures).sort("time")
+    frame = convert_with_columns(intervals, "intervals", "time", "sent_by", *measures).sort("time")
     figure = new_figure(title, y=measures[0], height=340)
     step = frame["time"].unique().sort().diff().min()
     for number, ((name, measured), measure) in enumerate(product(groups(frame, "sent_by"), measures)):
-        part = _interrupted(measured.select("time", measure), step)
-        colour, symbol, dash = style_of(number)
+        part = _interrupt_gaps(measured.select("time", measure), step)
+        colour, symbol, dash = get_style(number)
         named = name if len(measures) == 1 else f"{name}: {label(measure)}"
         style = {"line": {"color": colour, "dash": dash, "width": 1.5}, "marker": {"size": 4, "symbol": symbol}}
         x, y, said = part["time"].to_list(), part[measure].to_list(), f"{_TIME}<br>%{{y:,.4~r}}"
@@ -56,7 +56,7 @@ def plot_measure_over_time(
     return figure.update_yaxes(rangemode="tozero").update_xaxes(title_text="time (UTC)", nticks=6)
 
 
-def _interrupted(part: pl.DataFrame, step: object) -> pl.DataFrame:
+def _interrupt_gaps(part: pl.DataFrame, step: object) -> pl.DataFrame:
     """Rows in order of time, with a row of nulls after each that the next one does not follow within a step.
 
     A line would otherwise cross a time without any statement, as between two runs.
@@ -79,7 +79,7 @@ def plot_counts_over_time(
         title: title of the figure.
         words: title of the axis of counts; the column's name by default.
     """
-    frame = with_columns_of(counts, "counts", "time", by, value).sort("time")
+    frame = convert_with_columns(counts, "counts", "time", by, value).sort("time")
     figure = new_figure(title, height=300)
     for number, (name, part) in enumerate(groups(frame, by)):
         x, y, said = part["time"].to_list(), part[value].to_list(), f"{_TIME}<br>%{{y:,}}"
@@ -99,11 +99,11 @@ def plot_shares(
         title: title of the figure.
     """
     columns = ("text", "statement_kind", "sent_by", "total_s", "share_percent")
-    frame = with_columns_of(statements, "statements", *columns).head(most).with_row_index("row")
+    frame = convert_with_columns(statements, "statements", *columns).head(most).with_row_index("row")
     figure = new_figure(title, x="total_s", height=150 + 40 * frame.height)
     unknown = pl.format("({} without its text)", pl.col("statement_kind").cast(pl.String))
     names = frame.select(pl.coalesce("text", unknown, pl.lit("statement without its text"))).to_series().to_list()
-    frame = frame.with_columns(hover=pl.Series([_wrapped(name) for name in names], dtype=pl.String))
+    frame = frame.with_columns(hover=pl.Series([_wrap_name(name) for name in names], dtype=pl.String))
     for number, (sender, part) in enumerate(groups(frame, "sent_by")):
         x, y, colour = part["total_s"].to_list(), part["row"].to_list(), COLOURS[number % len(COLOURS)]
         shown = {"hovertext": part["hover"].to_list(), "customdata": part["share_percent"].to_list(), "width": 0.4}
@@ -118,7 +118,7 @@ def plot_shares(
     return figure.update_xaxes(rangemode="tozero").update_layout(barmode="overlay", showlegend=True)
 
 
-def _wrapped(name: str) -> str:
+def _wrap_name(name: str) -> str:
     lines = [name[at : at + _WIDTH] for at in range(0, len(name), _WIDTH)]
     return "<br>".join(text(line) for line in lines[:_LINES]) + ("…" if len(lines) > _LINES else "")
 
@@ -136,11 +136,11 @@ def plot_track(runs: Frame, *, metric: str = METRIC, points: Sequence[ChangePoin
         points: the changes; a gradual one is drawn as an area from its begin to its end.
         title: title of the figure.
     """
-    frame = with_columns_of(runs, "runs", "place", "dataset", "value", "level").sort("place")
+    frame = convert_with_columns(runs, "runs", "place", "dataset", "value", "level").sort("place")
     figure = new_figure(title or label(metric), height=340)
     named = frame["dataset"].n_unique() <= _MOST_NAMED
     for number, (name, part) in enumerate(groups(frame, "dataset") if named else [("runs", frame)]):
-        colour, symbol, _ = style_of(number)
+        colour, symbol, _ = get_style(number)
         x, y, said = (part["place"] + 1).to_list(), part["value"].to_list(), "run %{x} of %{text}<br>%{y:,.4~r}"
         shown = {"marker": {"color": colour, "symbol": symbol, "size": 7}, "text": list(map(text, part["dataset"]))}
         add_points(figure, x, y, text(name), "markers", f"{said}<extra></extra>", **shown)

@@ -122,19 +122,19 @@ def new_figure(title: str, *, x: str | None = None, y: str | None = None, height
     return figure
 
 
-def style_of(number: int) -> tuple[str, str, str]:
+def get_style(number: int) -> tuple[str, str, str]:
     """Colour, marker symbol and dash of the n-th series (from 0)."""
     return COLOURS[number % len(COLOURS)], SYMBOLS[number % len(SYMBOLS)], DASHES[number // len(COLOURS) % len(DASHES)]
 
 
-def colours_of(names: Sequence[str]) -> dict[str, str]:
+def assign_colours(names: Sequence[str]) -> dict[str, str]:
     """Colours of names: fixed colours of known names, and for the others the free colours of the palette in turn.
 
     Args:
         names: names, such as systems, in the order of the legend.
 
     Example:
-        >>> colours_of(["citus", "x", "aurora"]) == {"citus": "#0072B2", "x": "#D55E00", "aurora": "#E69F00"}
+        >>> assign_colours(["citus", "x", "aurora"]) == {"citus": "#0072B2", "x": "#D55E00", "aurora": "#E69F00"}
         True
     """
     fixed = {name: SYSTEM_COLOURS[name] for name in names if name in SYSTEM_COLOURS}
@@ -143,11 +143,11 @@ def colours_of(names: Sequence[str]) -> dict[str, str]:
     return fixed | {name: free[place % len(free)] for place, name in enumerate(others)}
 
 
-def faded(colour: str, alpha: float = 0.15) -> str:
+def fade(colour: str, alpha: float = 0.15) -> str:
     """A `#rrggbb` colour with transparency, for bands.
 
     Example:
-        >>> faded("#0072B2")
+        >>> fade("#0072B2")
         'rgba(0, 114, 178, 0.15)'
     """
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -206,7 +206,7 @@ def name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
 
 def line_and_marks(number: int, size: float = 8) -> dict[str, object]:
     """Line and marks of the n-th series (from 0)."""
-    colour, symbol, dash = style_of(number)
+    colour, symbol, dash = get_style(number)
     line = {"color": colour, "dash": dash, "width": 1.5}
     return {"line": line, "marker": {"color": colour, "symbol": symbol, "size": size}}
 
@@ -214,7 +214,7 @@ def line_and_marks(number: int, size: float = 8) -> dict[str, object]:
 # The check that a figure's table has the required columns, and the order of names in figures.
 
 
-def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
+def convert_with_columns(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
     """A caller's table as a polars frame with the columns that a figure needs.
 
     Args:
@@ -226,7 +226,7 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
         UsageError: columns are missing; the message names them and the columns of the table.
 
     Example:
-        >>> with_columns_of(pl.DataFrame({"mean_us": [1.0]}), "profile", "name", "mean_us")
+        >>> convert_with_columns(pl.DataFrame({"mean_us": [1.0]}), "profile", "name", "mean_us")
         Traceback (most recent call last):
         citus_analysis.errors.UsageError: the table `profile` lacks name (it has: mean_us)
     """

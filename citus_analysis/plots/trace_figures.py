@@ -18,11 +18,11 @@ from citus_analysis.plots.theme import (
     PART_COLOURS,
     add_bars,
     add_points,
+    convert_with_columns,
     groups,
     ink_on,
     new_figure,
     text,
-    with_columns_of,
 )
 from citus_analysis.spans.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.spans.distribution import compute_percentiles_over_time, sum_statement_times
@@ -132,7 +132,7 @@ def waterfall_rows(spans: Frame, trace_id: int) -> pl.DataFrame:
     Raises:
         UnknownNameError: no span has this trace_id.
     """
-    frame = with_columns_of(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
+    frame = convert_with_columns(spans, "spans", *_SPAN).filter(pl.col("trace_id") == trace_id)
     if frame.is_empty():
         raise UnknownNameError("trace", str(trace_id), ())
     return _in_tree_order(_remotes_within_tasks(lay_out(frame)))
@@ -186,7 +186,9 @@ def plot_flame(statements: Frame, *, title: str = "") -> go.Figure:
         statements: rows of table `statements`.
         title: title of the figure.
     """
-    sums = sum_statement_times(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
+    sums = sum_statement_times(
+        convert_with_columns(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T)
+    )
     figure = new_figure(title or "Time of all statements", height=460)
     if sums.height:
         ids, labels, parents, values, colours = (list(column) for column in zip(*_flame_parts(sums), strict=True))
@@ -226,7 +228,7 @@ def plot_heat_map(statements: Frame, *, percentile: float = 95.0, bins: int = 60
         bins: number of stretches of time.
         title: title of the figure.
     """
-    frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
+    frame = convert_with_columns(statements, "statements", "node", "executed", "end_time", "total_us")
     binned = compute_percentiles_over_time(frame, percentile=percentile, bins=bins)
     figure = new_figure(title or f"p{percentile:g} of T over time and node", x="elapsed_s", y="node")
     if binned.is_empty():
@@ -258,7 +260,7 @@ def plot_percentile_profile(profile: Frame, *, title: str = "") -> go.Figure:
         profile: result of :func:`citus_analysis.spans.compute_percentile_profile` for one group.
         title: title of the figure.
     """
-    frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
+    frame = convert_with_columns(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
     at = [f"p{percentile:g}" for percentile in frame["percentile"]]
     figure = new_figure(title or "Composition of T by percentile", x="percentile", y="mean_time_ms")
     return _stack(figure, at, frame)
@@ -275,7 +277,7 @@ def plot_profile(
         title: title of the figure.
     """
     needed = ("executed", "includes_commit", *_PARTS_OF_T, *by)
-    composed = compose(with_columns_of(statements, "statements", *needed))
+    composed = compose(convert_with_columns(statements, "statements", *needed))
     means = composed.group_by(list(by)).agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean()).sort(by)
     names = [text(" ".join(str(value) for value in row)) for row in means.select(by).rows()]
     figure = new_figure(title or "Mean composition of T", y="mean_time_ms")

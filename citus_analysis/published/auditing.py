@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, cast
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.published.checks import CHECKS, UNREAD, Finding, find_unread_columns
 from citus_analysis.published.collections import COLLECTION_CHECKS, GAPS, is_of_collection, judge_collections
@@ -25,7 +25,7 @@ _OF_RUNS: Final = ("runs", "clients", "operation_latencies", "client_series", "c
 
 
 @dataclass(frozen=True, repr=False)
-class AuditResult(Shown):
+class AuditResult(DisplayMixin):
     """The findings of an audit.
 
     Attributes:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from citus_analysis.bottleneck.resources import compute_connection_balance, count_connections_over_time
 from citus_analysis.bottleneck.samples import NODE, RUN, align_to_runs, select_cpu_over_time, select_one_source
 from citus_analysis.bottleneck.waits import select_client_sessions
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.shipped_files import find_shipped_folder
 from citus_analysis.defaults import ASSURANCE, LEVEL, METRIC, POWER, SKIP_FIRST
@@ -367,7 +367,7 @@ class ClaimEstimate:
     method: str
 
     @classmethod
-    def of_ratio(cls, evidence: Evidence) -> ClaimEstimate:
+    def from_ratio(cls, evidence: Evidence) -> ClaimEstimate:
         """The estimate of a comparison."""
         method = log_ratio_interval(1.0, 0.0, 1.0, evidence.n, design=evidence.design).method
         sets = 2 if evidence.design == "unpaired" else 1
@@ -375,7 +375,7 @@ class ClaimEstimate:
         return cls(value, error, df, evidence.n, evidence.spread, sets, True, method)
 
     @classmethod
-    def of_ratio_of_means(cls, a: ClaimSample, b: ClaimSample) -> ClaimEstimate:
+    def from_ratio_of_means(cls, a: ClaimSample, b: ClaimSample) -> ClaimEstimate:
         """The ratio of two printed means.
 
         Raises:
@@ -383,10 +383,10 @@ class ClaimEstimate:
         """
         if min(a.mean, b.mean) <= 0:
             raise InsufficientDataError("a ratio needs positive means")
-        return cls.of_ratio(Evidence.of_summaries(a, b))
+        return cls.from_ratio(Evidence.from_summaries(a, b))
 
     @classmethod
-    def of_mean(cls, side: ClaimSample) -> ClaimEstimate:
+    def from_mean(cls, side: ClaimSample) -> ClaimEstimate:
         """A mean, by its logarithm if it is positive."""
         positive = side.mean > 0
         value, sd = (math.log(side.mean), side.sd / side.mean) if positive else (side.mean, side.sd)
@@ -396,7 +396,7 @@ class ClaimEstimate:
         return cls(value, error, side.n - 1.0, side.n, sd, 1, positive, method)
 
     @classmethod
-    def of_difference(cls, a: ClaimSample, b: ClaimSample | None = None) -> ClaimEstimate:
+    def from_difference(cls, a: ClaimSample, b: ClaimSample | None = None) -> ClaimEstimate:
         """The difference of two sides, or the mean of differences within blocks."""
         if b is None:
             return cls(a.mean, a.sd / math.sqrt(a.n), a.n - 1.0, a.n, a.sd, 1, False, "paired t, block by block")
@@ -407,16 +407,16 @@ class ClaimEstimate:
     def shown(self) -> float:
         """The estimate as a ratio, mean or difference."""
         # To twelve digits, because a logarithm and its exponential do not give 1,000,000 back exactly.
-        return float(f"{self._shown(self.value):.12g}")
+        return float(f"{self._format_value(self.value):.12g}")
 
     def ends(self, tail: float) -> tuple[float, float] | None:
         """The ends of the interval that leaves `tail` on each side; None without a spread."""
         if not self.df:
             return None
         reach = compute_t_quantile(1 - tail, self.df) * self.error
-        return self._shown(self.value - reach), self._shown(self.value + reach)
+        return self._format_value(self.value - reach), self._format_value(self.value + reach)
 
-    def _shown(self, value: float) -> float:
+    def _format_value(self, value: float) -> float:
         return math.exp(min(value, 700.0)) if self.logarithm else value
 
     def _straight(self, bound: float) -> float:
@@ -757,7 +757,7 @@ def _means(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
     varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     for stratum, part in iterate_strata(runs, varying):
         side = ClaimSample(*compute_sample_moments(get_metric_values(part, form.metric)))
-        yield ClaimSelection(format_stratum(stratum), ClaimEstimate.of_mean(side), warnings=notes)
+        yield ClaimSelection(format_stratum(stratum), ClaimEstimate.from_mean(side), warnings=notes)
 
 
 def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
@@ -779,7 +779,7 @@ def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelec
         )
     for stratum, part in parts:
         comparison = next(asked.question.compare(part, stratum))
-        estimate = ClaimEstimate.of_ratio(comparison.evidence)
+        estimate = ClaimEstimate.from_ratio(comparison.evidence)
         if form.quantity == "difference":
             estimate = _estimate_difference(part, form.metric)
         stated = tuple(f"differs in {name}" for name in columns)
@@ -791,8 +791,8 @@ def _estimate_difference(part: pl.DataFrame, metric: str) -> ClaimEstimate:
     a, b = (part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND))
     layout = build_block_layout(a, b, metric)
     if layout.paired:
-        return ClaimEstimate.of_difference(ClaimSample(*compute_sample_moments(layout.a - layout.b)))
-    return ClaimEstimate.of_difference(
+        return ClaimEstimate.from_difference(ClaimSample(*compute_sample_moments(layout.a - layout.b)))
+    return ClaimEstimate.from_difference(
         ClaimSample(*compute_sample_moments(layout.a)), ClaimSample(*compute_sample_moments(layout.b))
     )
 
@@ -857,8 +857,8 @@ def _is_stated_only_in(numbers: pl.DataFrame, row: Mapping[str, object], metric:
 
 def _estimate_from_printed(quantity: str, sides: Sequence[ClaimSample]) -> ClaimEstimate:
     if quantity == "mean":
-        return ClaimEstimate.of_mean(sides[0])
-    return ClaimEstimate.of_ratio_of_means(*sides) if quantity == "ratio" else ClaimEstimate.of_difference(*sides)
+        return ClaimEstimate.from_mean(sides[0])
+    return ClaimEstimate.from_ratio_of_means(*sides) if quantity == "ratio" else ClaimEstimate.from_difference(*sides)
 
 
 def _find_printed_row(numbers: pl.DataFrame, metric: str, values: Mapping[str, str]) -> dict[str, object]:
@@ -914,7 +914,7 @@ _SCHEMA: Final = {
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class JudgedClaims(Shown):
+class JudgedClaims(DisplayMixin):
     """Claims with their verdicts.
 
     Attributes:

@@ -21,7 +21,7 @@ from citus_analysis.core.frames import Frame, convert_to_polars
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published.checks import Finding, Severity, get_stated_interval, make_row_finding
 from citus_analysis.published.grim import CountMean, judge_counts, means_of_counts, parse_counted_quantity
-from citus_analysis.published.rows import MEANS, Printed, ResultTable, Row, parse_decimal, unit_of
+from citus_analysis.published.rows import MEANS, Printed, ResultTable, Row, get_unit, parse_decimal
 from citus_analysis.published.tables import MISSING
 from citus_analysis.stats.distributions import compute_normal_quantile, compute_t_quantile
 from citus_analysis.texts.metric_names import COUNTS, parse_metric
@@ -289,14 +289,14 @@ class RunTable:
         """The runs of a row of a published table: those whose settings the row states, and no other."""
         if self.keys and not any(row.states(key) for key in self.keys):
             return []
-        return [runs[stem] for _, runs in self._lines_of(row) if stem in runs]
+        return [runs[stem] for _, runs in self._list_lines(row) if stem in runs]
 
     def unsaid(self, row: Row) -> list[str]:
         """Settings in which the runs of a row differ although the row does not state them."""
-        mine = self._lines_of(row)
+        mine = self._list_lines(row)
         return [key for key in self.keys if not row.states(key) and len({settings[key] for settings, _ in mine}) > 1]
 
-    def _lines_of(self, row: Row) -> Sequence[Line]:
+    def _list_lines(self, row: Row) -> Sequence[Line]:
         """The lines with the settings that a row states."""
         stated = {key: row[key].value for key in self.keys if row.states(key)}
         return [line for line in self.lines if stated.items() <= line[0].items()]
@@ -361,7 +361,7 @@ def _find_whole_number_stems(
     """The stems of which every value is a whole number, and their unit."""
     for stem, columns in measured.items():
         values = [number for column in columns for text in table[column] if (number := parse_decimal(text)) is not None]
-        units = {unit_of(parse_metric(column)) for column in columns}
+        units = {get_unit(parse_metric(column)) for column in columns}
         if len(units) == 1 and all(value == int(value) for value in values):
             yield stem, units.pop()
 
@@ -404,7 +404,7 @@ def _parse_measured_runs(
     for stem, columns in measured.items():
         parts = {column: number for column in columns if (number := parse_decimal(cells[column])) is not None}
         if len(parts) == len(columns):
-            values = (Fraction(number) * unit_of(parse_metric(column)) for column, number in parts.items())
+            values = (Fraction(number) * get_unit(parse_metric(column)) for column, number in parts.items())
             yield stem, SingleRun(name, sum(values, Fraction(0)), parts)
 
 
@@ -499,7 +499,7 @@ def _build_row_statement(row: Row, stem: str) -> RowStatement:
 
 
 def _judge_row(row: Row, stem: str, runs: Sequence[SingleRun]) -> Finding:
-    unit = unit_of(row[stem].metric)
+    unit = get_unit(row[stem].metric)
     runs = [replace(run, value=run.value / unit) for run in runs]
     values = [run.value for run in runs]
     stated = _build_row_statement(row, stem)

@@ -428,12 +428,12 @@ def parse_decimal(text: str | None) -> Decimal | None:
     return Decimal(re.sub("[ ,]", "", found[0])) if found else None
 
 
-def unit_of(metric: Metric) -> Fraction:
+def get_unit(metric: Metric) -> Fraction:
     """The unit of a metric in base units, exactly.
 
     Example:
         >>> from citus_analysis.texts.metric_names import parse_metric
-        >>> unit_of(parse_metric("latency_ms"))
+        >>> get_unit(parse_metric("latency_ms"))
         Fraction(1, 1000)
     """
     return Fraction(repr(metric.factor))
@@ -480,7 +480,7 @@ class Printed:
         unit = own if is_decimal and unit < 1 else max(own, width.limit_denominator(10**9))
         value = Fraction(written) * scale
         # A deviation without a unit is printed in that of the mean.
-        to_mean = unit_of(number.metric) / unit_of(mean.metric) if number.metric.dimension else Fraction(1)
+        to_mean = get_unit(number.metric) / get_unit(mean.metric) if number.metric.dimension else Fraction(1)
         ends = (value, value - unit / 2, value + unit)
         return cls(number.stated, *(end * to_mean for end in ends))
 

@@ -203,7 +203,7 @@ class ScalingPanels:
         """
         return _tabulate_quantity(self, quantity)
 
-    def means_of(self, panel: Panel) -> pl.DataFrame:
+    def get_means(self, panel: Panel) -> pl.DataFrame:
         """The means of one series."""
         return self.means.filter(**panel.place)
 
@@ -263,11 +263,11 @@ def _with_steady(
         parts, study.x, METRIC, base or None, models=(), margin=growth.margin, level=level, include_status=AS_SELECTED
     )
     # By their runs: a stratum names columns that vary, and fewer vary where some runs have no steady part.
-    same = {_runs_of(curve): curve for curve in found}
-    return tuple(_steady_panel(panel, same.get(_runs_of(panel.curve))) for panel in panels)
+    same = {_get_runs(curve): curve for curve in found}
+    return tuple(_steady_panel(panel, same.get(_get_runs(panel.curve))) for panel in panels)
 
 
-def _runs_of(curve: ScalingCurve) -> frozenset[tuple[object, ...]]:
+def _get_runs(curve: ScalingCurve) -> frozenset[tuple[object, ...]]:
     return frozenset(curve.runs.select("resource", "run_id").iter_rows())
 
 
@@ -398,7 +398,7 @@ def _model_figures(study: ScalingPanels) -> Iterator[go.Figure]:
         if panel.curve.fits:
             names = ", ".join(part for part in (panel.title, panel.line) if part)
             title = f"{names}: models by {study.axis}"
-            yield plot_fits(study.means_of(panel), panel.curve.fits, x=study.axis, title=title, points="mean")
+            yield plot_fits(study.get_means(panel), panel.curve.fits, x=study.axis, title=title, points="mean")
 
 
 def _tabulate_quantity(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
@@ -598,14 +598,14 @@ def _write_highest_throughput(runs: pl.DataFrame) -> list[str]:
     found = means.agg(pl.col(METRIC).mean().alias("mean"), pl.len().alias("n")).sort("mean", descending=True)
     best = found.group_by("operation", maintain_order=True).first().sort("operation").head(IN_OPENING)
     places = [
-        f"{format_number(row['mean'])} operations/s for {row['operation']} ({_words_of(row, runs)}, "
+        f"{format_number(row['mean'])} operations/s for {row['operation']} ({_describe_row(row, runs)}, "
         f"mean of {pluralize(row['n'], 'run')})"
         for row in best.iter_rows(named=True)
     ]
     return [f"The highest throughput was {join_words(places)}."] if places else []
 
 
-def _words_of(row: dict[str, object], runs: pl.DataFrame) -> str:
+def _describe_row(row: dict[str, object], runs: pl.DataFrame) -> str:
     """The resource of a configuration, with its threads if the resource was measured with several numbers of them."""
     numbers = runs.filter(resource=row["resource"], operation=row["operation"])["threads"].n_unique()
     threads = row.get("threads")

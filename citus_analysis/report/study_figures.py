@@ -190,10 +190,10 @@ class StudyFigures:
             f"This dataset has a counterpart to {made} of {len(measured)} figures and tables of the thesis that show "
             f"measurements; {pluralize(drawings, 'other')} have none in any dataset.",
             f"The thesis makes {claims} that can be judged. Its printed numbers judge them so: {own}; {by_runs}.",
-            self._contradicted(),
+            self._list_contradicted(),
         ]
 
-    def _contradicted(self) -> str:
+    def _list_contradicted(self) -> str:
         rows = self.judged.claims.filter(judged_by="runs", verdict="contradicted")
         found = [f"“{claim.rstrip('.')}”" for claim in rows["claim"].unique(maintain_order=True)]
         return (
@@ -344,7 +344,7 @@ def _make_systems_table(material: StudyMaterial) -> MadeItem:
 
 def _make_spans_item(kind: str, *, main: bool = True) -> Callable[[StudyMaterial], MadeItem]:
     def made(material: StudyMaterial) -> MadeItem:
-        rows = material.profile.spans_of(kind, main=main)
+        rows = material.profile.select_spans(kind, main=main)
         return MadeItem([plot_spans(rows, title=f"Mean time of {kind.upper()}")] if rows.height else [], rows)
 
     return made
@@ -353,7 +353,7 @@ def _make_spans_item(kind: str, *, main: bool = True) -> Callable[[StudyMaterial
 def _make_histograms(material: StudyMaterial) -> MadeItem:
     figures, tables = [], []
     for kind in ("insert", "select"):
-        times = material.profile.times_of(kind)
+        times = material.profile.get_times(kind)
         if times.height:
             table = time_histogram(times)
             figures.append(plot_histograms(table, title=f"{kind.upper()}: times of statements"))

@@ -31,7 +31,7 @@ from citus_analysis.research_object.environments import describe_environment, li
 from citus_analysis.research_object.raw_files import (
     PackIngest,
     RawFile,
-    Treated,
+    RawFileResult,
     compute_sha256,
     copy_masked_file,
     format_hash_line,
@@ -183,7 +183,7 @@ them. With others, `verify` says which differ.
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackResult:
     """What was packed.
 
     Attributes:
@@ -197,7 +197,7 @@ class Packed:
     """
 
     folder: Path
-    raw: tuple[Treated, ...]
+    raw: tuple[RawFileResult, ...]
     files: int
     bytes: int
     reports: tuple[str, ...]
@@ -233,7 +233,7 @@ def pack(
     reports: str | Sequence[str] = "all",
     claims: str | os.PathLike[str] | None = None,
     wheels: Iterable[str | os.PathLike[str]] = (),
-) -> Packed:
+) -> PackResult:
     """Pack a dataset, or raw files, into a folder that reproduces itself: :func:`verify` computes everything again.
 
     Raw files are copied without secrets, and the tables are made of these copies. The same files give the same folder.
@@ -281,7 +281,7 @@ def pack(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     changed = tuple(one for one in treated if one.masked or one.left_out)
-    return Packed(target, changed, len(sizes), sum(sizes), names, notes, time.monotonic() - began)
+    return PackResult(target, changed, len(sizes), sum(sizes), names, notes, time.monotonic() - began)
 
 
 def _add_experiments(folder: Path, files: Sequence[RawFile]) -> None:
@@ -301,7 +301,7 @@ def _add_experiments(folder: Path, files: Sequence[RawFile]) -> None:
 def _fill(
     folder: Path,
     given: Path,
-    treated: Sequence[Treated],
+    treated: Sequence[RawFileResult],
     ingests: Sequence[PackIngest],
     reports: str | Sequence[str],
     claims: str | os.PathLike[str] | None,
@@ -336,7 +336,7 @@ def _fill(
     return names, notes
 
 
-def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequence[Path]) -> None:
+def _explain(folder: Path, own: str, treated: Sequence[RawFileResult], wheels: Sequence[Path]) -> None:
     """Add the wheels, and README.md with the commands that use them."""
     for wheel in wheels:
         (folder / SOFTWARE).mkdir(exist_ok=True)
@@ -352,7 +352,7 @@ def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequenc
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def _describe_masked_file(one: Treated) -> str:
+def _describe_masked_file(one: RawFileResult) -> str:
     if one.left_out:
         size = f"; {one.bytes} bytes, SHA-256 {one.sha256}" if one.sha256 else ""
         return f"raw/{make_printable(one.name)}: left out ({one.left_out}){size}"

@@ -273,7 +273,7 @@ _PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 @dataclass(frozen=True)
-class Treated:
+class RawFileResult:
     """What became of a raw file.
 
     Attributes:
@@ -291,7 +291,7 @@ class Treated:
     left_out: str | None = None
 
 
-def copy_masked_file(file: RawFile, raw: Path, limit: int, *, depth: int = 0) -> Iterator[Treated]:
+def copy_masked_file(file: RawFile, raw: Path, limit: int, *, depth: int = 0) -> Iterator[RawFileResult]:
     """Copy a raw file to `raw/`, without its secrets.
 
     Args:
@@ -301,7 +301,7 @@ def copy_masked_file(file: RawFile, raw: Path, limit: int, *, depth: int = 0) ->
         depth: number of archives that it is in.
     """
     if file.excluded is not None:
-        yield Treated(file.name, 0, "", left_out=file.excluded)
+        yield RawFileResult(file.name, 0, "", left_out=file.excluded)
         return
     size = file.path.stat().st_size
     if size > limit:
@@ -337,7 +337,7 @@ def copy_masked_file(file: RawFile, raw: Path, limit: int, *, depth: int = 0) ->
     else:
         packed = clean.encode(encoding, "surrogateescape" if encoding == "utf-8" else "replace")
         target.write_bytes(_PACKERS[content.compression](packed))
-    yield Treated(
+    yield RawFileResult(
         file.name, size, compute_sha256(target), max(0, clean.count(MASK) - text.count(MASK)) or int(clean != text)
     )
 
@@ -373,7 +373,7 @@ def _strip_compression_suffix(name: str) -> str:
     return re.sub(r"\.(?:gz|zst|bz2|xz|lz4)$", "", name)
 
 
-def _copy_archive_members(file: RawFile, kind: str, raw: Path, limit: int, depth: int) -> Iterator[Treated]:
+def _copy_archive_members(file: RawFile, kind: str, raw: Path, limit: int, depth: int) -> Iterator[RawFileResult]:
     """Copy the members of an archive to a folder of its name; those that an ingest would not read are left out."""
     with tempfile.TemporaryDirectory(prefix="citus-analysis-") as name:
         folder = Path(name).resolve()
@@ -381,14 +381,14 @@ def _copy_archive_members(file: RawFile, kind: str, raw: Path, limit: int, depth
         below = f"{Path(file.name).parent.as_posix()}/{get_archive_folder_name(Path(file.name).name)}"
         walked = walk([folder])
         for member, problem in (*refused, *walked.problems):
-            yield Treated(f"{below}/{display(Path(member))}" if member else file.name, 0, "", left_out=problem)
+            yield RawFileResult(f"{below}/{display(Path(member))}" if member else file.name, 0, "", left_out=problem)
         for found in walked.files:
             inner = f"{below}/{redact_path(convert_path_to_text(found.path.relative_to(folder)))}"
             yield from copy_masked_file(RawFile(found.path, inner, file.is_known), raw, limit, depth=depth + 1)
 
 
-def _make_excluded_file(file: RawFile, reason: str) -> Treated:
-    return Treated(file.name, file.path.stat().st_size, compute_sha256(file.path), left_out=reason)
+def _make_excluded_file(file: RawFile, reason: str) -> RawFileResult:
+    return RawFileResult(file.name, file.path.stat().st_size, compute_sha256(file.path), left_out=reason)
 
 
 def compute_sha256(path: Path) -> str:

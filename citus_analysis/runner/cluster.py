@@ -216,7 +216,7 @@ class FolderLogs(LogReader):
 
     def _files(self) -> dict[str, LogFile]:
         files: dict[str, LogFile] = {}
-        for name, size, modified, inode in self._listed():
+        for name, size, modified, inode in self._list_files():
             # A file that is renamed between two looks is there under its new name.
             with suppress(FileNotFoundError), self._open(name) as file:
                 files[name] = LogFile(size, modified, file.read(_HEAD_BYTES), inode)
@@ -225,7 +225,7 @@ class FolderLogs(LogReader):
     def _open(self, name: str) -> BinaryIO | paramiko.SFTPFile:
         return Path(name).open("rb")
 
-    def _listed(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
+    def _list_files(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
         """Name, size, time of change and inode of each log file, also of those that were renamed to `x.log.1`."""
         for path in Path(self._folder).glob("*.log*"):
             if not _COMPRESSED.search(path.name):
@@ -245,7 +245,7 @@ class SftpLogs(FolderLogs):
     def _open(self, name: str) -> paramiko.SFTPFile:
         return self._sftp.open(name, "rb", bufsize=_CHUNK_BYTES)
 
-    def _listed(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
+    def _list_files(self) -> Iterator[tuple[str, int, float, tuple[int, int] | None]]:
         for entry in self._sftp.listdir_attr(str(self._folder)):
             if ".log" in entry.filename and not _COMPRESSED.search(entry.filename):
                 yield str(self._folder / entry.filename), int(entry.st_size or 0), float(entry.st_mtime or 0), None

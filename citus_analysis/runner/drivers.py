@@ -453,7 +453,7 @@ class PgbenchProgram(Driver):
         if self._settings.log_transactions and not work.monitor:
             arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
         arguments += _own_scripts(own) if own else self._core_scripts(work, folder)
-        reached = self._reached(connection, work.part)
+        reached = self._find_reached_nodes(connection, work.part)
         arguments.append(reached.conninfo())
         return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
 
@@ -496,7 +496,7 @@ class PgbenchProgram(Driver):
     def _spreads(self) -> bool:
         return can_spread_connections(self._program)
 
-    def _reached(self, connection: ConnectionInfo, part: int) -> ConnectionInfo:
+    def _find_reached_nodes(self, connection: ConnectionInfo, part: int) -> ConnectionInfo:
         """The nodes of a load generator: all, or a single node if its libpq would always connect to the first."""
         if len(connection.nodes) == 1 or self._spreads:
             return connection

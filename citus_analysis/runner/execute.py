@@ -28,7 +28,7 @@ from citus_analysis.runner.drivers import LOGIN_FILE, make_driver
 from citus_analysis.runner.experiment import Experiment, FilesTarget
 from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.journal import Journal, Seen
-from citus_analysis.runner.measure import DriverHosts, Measured, Measurement, open_driver_hosts, publish
+from citus_analysis.runner.measure import DriverHosts, Measurement, MeasurementResult, open_driver_hosts, publish
 from citus_analysis.runner.plan import Choice, PlannedRun, make_plan
 from citus_analysis.runner.preflight import refuse_unready
 from citus_analysis.runner.records import (
@@ -155,7 +155,7 @@ class RunLifecycle:
         experiment, nodes = self.measurement.experiment, self.measurement.target.nodes()
         write_description(self.tree, experiment, run.configuration, description, nodes, seen)
 
-    def _verify(self, run: PlannedRun, measured: Measured, result: RunResult, complaint: list[str]) -> None:
+    def _verify(self, run: PlannedRun, measured: MeasurementResult, result: RunResult, complaint: list[str]) -> None:
         problems = [*measured.problems, *self._count_problem(run)]
         one_sided = measured.reached.problem(threads=run.configuration.threads)
         status = find_worst_status(
@@ -189,7 +189,7 @@ class RunLifecycle:
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
 
 
-def _collect_observations(measured: Measured) -> Seen:
+def _collect_observations(measured: MeasurementResult) -> Seen:
     """The observations of a run for the journal and `config.yml`."""
     seen = measured.reached.as_facts()
     if measured.skipped:
@@ -197,7 +197,7 @@ def _collect_observations(measured: Measured) -> Seen:
     return seen
 
 
-def _find_error_message(measured: Measured) -> list[str]:
+def _find_error_message(measured: MeasurementResult) -> list[str]:
     """The first error message of a run's clients, with the name of its file; empty if there is none.
 
     If a client ended badly and no output contains a known form of message, the last line is used.

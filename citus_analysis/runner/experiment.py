@@ -490,29 +490,29 @@ class Matrix(ExperimentPart):
                 _select_workload_numbers(numbers, workload, name)
         return self
 
-    def threads_of(self, workload: str) -> list[int]:
+    def get_threads(self, workload: str) -> list[int]:
         """Numbers of client threads of a workload: its own, or else those of its phase.
 
         Example:
             >>> matrix = Matrix(workloads=["load", "c", "e"], threads={"load": [990], "run": [800], "e": [100]})
-            >>> [matrix.threads_of(workload) for workload in matrix.workloads]
+            >>> [matrix.get_threads(workload) for workload in matrix.workloads]
             [[990], [800], [100]]
         """
         return _select_workload_numbers(self.threads, workload, "threads")
 
-    def drivers_of(self, workload: str) -> list[int]:
+    def get_drivers(self, workload: str) -> list[int]:
         """Numbers of load generators of a workload: its own, or else those of its phase."""
         return _select_workload_numbers(self.drivers, workload, "drivers")
 
     @property
     def all_threads(self) -> list[int]:
         """Every number of client threads that a workload has, each once."""
-        return list(dict.fromkeys(number for workload in self.workloads for number in self.threads_of(workload)))
+        return list(dict.fromkeys(number for workload in self.workloads for number in self.get_threads(workload)))
 
     @property
     def all_drivers(self) -> list[int]:
         """Every number of load generators that a workload has, each once."""
-        return list(dict.fromkeys(number for workload in self.workloads for number in self.drivers_of(workload)))
+        return list(dict.fromkeys(number for workload in self.workloads for number in self.get_drivers(workload)))
 
 
 def _select_workload_numbers(numbers: list[int] | dict[str, list[int]], workload: str, name: str) -> list[int]:
@@ -835,7 +835,7 @@ class Experiment(ExperimentPart):
     @model_validator(mode="after")
     def _inserts_of_several_ycsb_clients(self) -> Experiment:
         inserting = [workload for workload in self.matrix.workloads if workload in ("d", "e")]
-        several = any(max(self.matrix.drivers_of(workload)) > 1 for workload in inserting)
+        several = any(max(self.matrix.get_drivers(workload)) > 1 for workload in inserting)
         if isinstance(self.driver, YcsbDriver) and several:
             # Every YCSB client begins the inserts of its transactions at recordcount: two would insert the same keys.
             hint = "write drivers: {load: [2], run: [2], d: [1], e: [1]}"
@@ -847,7 +847,7 @@ class Experiment(ExperimentPart):
         matrix = self.matrix
         if "monitor" in self.model_fields_set and "monitored" not in matrix.model_fields_set:
             raise ValueError("monitor: without matrix.monitored no run is sampled; set matrix.monitored: [true]")
-        if any(min(matrix.threads_of(one)) < max(matrix.drivers_of(one)) for one in matrix.workloads):
+        if any(min(matrix.get_threads(one)) < max(matrix.get_drivers(one)) for one in matrix.workloads):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
         grows = isinstance(self.target, ClusterTarget) and self.target.growth == "rebalance"
         if grows and self.order == "interleaved":

@@ -174,7 +174,7 @@ Window = tuple[datetime | None, datetime | None]
 
 
 @dataclass
-class Measured:
+class MeasurementResult:
     """Files of a measured run (place in the tree -> present path), and problems.
 
     Attributes:
@@ -248,9 +248,9 @@ class Measurement:
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
 
-    def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
+    def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> MeasurementResult:
         """Run the load together with all samplers and recordings; the files remain in `folder`."""
-        measured = Measured()
+        measured = MeasurementResult()
         if run.configuration.monitored:
             self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
         if self.experiment.between:
@@ -289,7 +289,7 @@ class Measurement:
         self._collect_plans(run, folder, measured)
         return measured
 
-    def _collect_plans(self, run: PlannedRun, folder: Path, measured: Measured) -> None:
+    def _collect_plans(self, run: PlannedRun, folder: Path, measured: MeasurementResult) -> None:
         """Record plans last, so that neither the counters nor the logs of the run contain their statements."""
         statements, output = self.experiment.samplers.plans, folder / "plans.json"
         if not statements:
@@ -299,7 +299,9 @@ class Measurement:
         if output.exists():
             measured.files[plan_file(run.configuration.resource, node.name, run.iteration)] = output
 
-    def _collect_logs(self, run: PlannedRun, folder: Path, marks: Mapping[str, LogMark], measured: Measured) -> None:
+    def _collect_logs(
+        self, run: PlannedRun, folder: Path, marks: Mapping[str, LogMark], measured: MeasurementResult
+    ) -> None:
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
@@ -355,13 +357,13 @@ class Measurement:
         """Operations of the monitor. A paced monitor is ended with the main clients; that of a load has its records."""
         if run.configuration.phase == "load":
             return self._monitor_rows(run)
-        return UNTIL_TIME_IS_UP if is_paced else self._share_of(run.configuration.operations)
+        return UNTIL_TIME_IS_UP if is_paced else self._get_share(run.configuration.operations)
 
     def _monitor_rows(self, run: PlannedRun) -> int:
         """Records that a load's monitor inserts in addition to the main clients."""
-        return UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else self._share_of(run.configuration.records)
+        return UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else self._get_share(run.configuration.records)
 
-    def _share_of(self, number: int) -> int:
+    def _get_share(self, number: int) -> int:
         return max(1, round(number * self.experiment.monitor.share))
 
     def _is_filled(self, run: PlannedRun) -> bool:
@@ -409,7 +411,7 @@ class Measurement:
             return self.hosts.launch(name, command, output)
         return launch_here(self.processes, name, command, output)
 
-    def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
+    def _wait(self, clients: Sequence[Launched], measured: MeasurementResult) -> datetime | None:
         """Watch the main clients until all have ended.
 
         Returns:
@@ -433,7 +435,7 @@ class Measurement:
         return ended or datetime.now(UTC)
 
     def _collect_clients(
-        self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: Measured
+        self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: MeasurementResult
     ) -> None:
         own = self.experiment.own_workload(run.configuration.workload)
         for part, client in enumerate(clients):

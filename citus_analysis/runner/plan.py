@@ -128,7 +128,7 @@ def list_configurations(experiment: Experiment) -> list[Configuration]:
             matrix.monitored,
         )
         for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
-        if threads in matrix.threads_of(workload) and drivers in matrix.drivers_of(workload)
+        if threads in matrix.get_threads(workload) and drivers in matrix.get_drivers(workload)
     )
     # The load phase has no number of operations: combinations that differ only in this number are equal.
     chosen = list(dict.fromkeys(combined))
@@ -373,7 +373,7 @@ class Durations:
         own = self._spent.get(run.configuration.resource)
         if own:
             return fmean(spent.total_s for spent in own)
-        ended = self._ended()
+        ended = self._list_ended()
         if not ended:
             limit_s = self._limits.duration_s or self._limits.timeout_s
             return self._warmup_s + limit_s
@@ -384,9 +384,9 @@ class Durations:
     def left(self, runs: Sequence[PlannedRun]) -> DurationEstimate:
         """The time that runs will take, one after the other."""
         seconds = sum(self.expected_s(run) for run in runs)
-        return DurationEstimate(seconds, len(self._ended()), exact_limits=self._limits.duration_s is not None)
+        return DurationEstimate(seconds, len(self._list_ended()), exact_limits=self._limits.duration_s is not None)
 
-    def _ended(self) -> list[_Spent]:
+    def _list_ended(self) -> list[_Spent]:
         return [spent for several in self._spent.values() for spent in several]
 
 

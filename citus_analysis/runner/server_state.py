@@ -992,8 +992,8 @@ class TableSpread:
             problem = f"the experiment needs {workers} workers, but the cluster has {len(available)}"
             hint = "correct matrix.workers, or list further nodes and set target.add_nodes: true"
             raise RunnerError(problem, hint=hint)
-        carriers = available[:workers] or nodes[:1]
-        groups = [node.groupid for node in carriers if node.groupid is not None]
+        top_contributors = available[:workers] or nodes[:1]
+        groups = [node.groupid for node in top_contributors if node.groupid is not None]
         # Nodes that gain shards come first: Citus requires at least one such node at any time.
         for groupid, allowed in sorted(read_shard_groups(connection).items(), key=lambda item: item[0] not in groups):
             if allowed != (groupid in groups):
@@ -1001,9 +1001,9 @@ class TableSpread:
                 set_group_shard_permission(connection, groupid, groupid in groups)
         return groups
 
-    def _shard_count(self, connection: sql.Connection, carriers: int) -> int:
+    def _shard_count(self, connection: sql.Connection, top_contributors: int) -> int:
         if self._target.shards_per_worker:
-            return self._target.shards_per_worker * carriers
+            return self._target.shards_per_worker * top_contributors
         return self._target.shard_count or read_default_shard_count(connection)
 
 

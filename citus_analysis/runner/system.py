@@ -89,16 +89,18 @@ class ConnectionInfo:
 
     def environment(self) -> dict[str, str]:
         """The variables of libpq; with several nodes, every new connection chooses one at random (libpq >= 16)."""
-        variables = dict(zip(("PGHOST", "PGPORT", "PGDATABASE", "PGUSER"), self._stated().values(), strict=True))
+        variables = dict(
+            zip(("PGHOST", "PGPORT", "PGDATABASE", "PGUSER"), self._read_stated_facts().values(), strict=True)
+        )
         if self.password:
             variables["PGPASSWORD"] = self.password
         return {**variables, "PGLOADBALANCEHOSTS": "random"} if len(self.nodes) > 1 else variables
 
     def conninfo(self) -> str:
         """The same as a connection string without the password: it overrides a service that PGSERVICE names."""
-        return make_conninfo(**self._stated())
+        return make_conninfo(**self._read_stated_facts())
 
-    def _stated(self) -> dict[str, str]:
+    def _read_stated_facts(self) -> dict[str, str]:
         hosts, ports = ",".join(node.host for node in self.nodes), ",".join(str(node.port) for node in self.nodes)
         return {"host": hosts, "port": ports, "dbname": self.database, "user": self.user}
 

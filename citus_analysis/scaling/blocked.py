@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.resources import compute_resource_utilization
 from citus_analysis.bottleneck.samples import NODE, RUN
-from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, tables_of
+from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, read_tables
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import comparability
@@ -74,7 +74,7 @@ def blocked_time(
         UsageError: another status cannot be allowed.
         InsufficientDataError: no run has both traced statements and client latencies.
     """
-    tables = tables_of(source, ("runs", "operation_latencies", "statements"))
+    tables = read_tables(source, ("runs", "operation_latencies", "statements"))
     settings = _read_optional_table(source, "settings")
     parts = _compute_mean_parts(select_measured_rows(tables["statements"], tables["runs"]).rows, skip_first)
     measured = apply_littles_law_to_runs(tables).select(*RUN, "response_time_us")

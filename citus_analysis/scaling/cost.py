@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import UsageError
@@ -23,7 +23,7 @@ _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, repr=False)
-class CostFigures(Shown):
+class CostFigures(DisplayMixin):
     """The cost of a throughput.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.runs.set_ups import format_stratum
 from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.scaling.models import MODELS
@@ -25,7 +25,7 @@ from citus_analysis.units import label
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScalingCurve(Shown):
+class ScalingCurve(DisplayMixin):
     """Throughput against size for runs that agree in everything else.
 
     Attributes:
@@ -116,7 +116,7 @@ class ScalingCurve(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScalingStudy(Shown):
+class ScalingStudy(DisplayMixin):
     """All curves of a table of runs.
 
     Attributes:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
 from citus_analysis.errors import InsufficientDataError, UsageError, require_known
@@ -55,7 +55,7 @@ Errors = Literal["relative", "absolute"]
 
 
 @dataclass(frozen=True, repr=False)
-class Growth(Shown):
+class Growth(DisplayMixin):
     """Throughput as size to a power.
 
     Attributes:
@@ -77,7 +77,7 @@ class Growth(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Peak(Shown):
+class Peak(DisplayMixin):
     """The size at which a fit's throughput is largest.
 
     Attributes:
@@ -94,7 +94,7 @@ class Peak(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Band(Shown):
+class Band(DisplayMixin):
     """Predicted throughput with a pointwise bootstrap band.
 
     Attributes:
@@ -113,7 +113,7 @@ class Band(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelFit(Shown):
+class ModelFit(DisplayMixin):
     """One fitted model.
 
     Attributes:
@@ -233,7 +233,7 @@ class ModelFit(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScalingFit(Shown):
+class ScalingFit(DisplayMixin):
     """Several models fitted to the same runs.
 
     Attributes:

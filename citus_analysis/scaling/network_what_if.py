@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
@@ -333,7 +333,7 @@ def profile(fitted: FittedNetwork, samples: Samples, log_of: Logarithms, reach: 
         return [_PULL * (one - best - reach) for one in log_of(numbers)]
 
     farthest = 0.0
-    starts = [fitted.point] if reach > 0 else [fitted.point, problem.widened(fitted.point, allowed)]
+    starts = [fitted.point] if reach > 0 else [fitted.point, problem.widen(fitted.point, allowed)]
     for start in starts:
         point, _ = problem.solve(start, pull)
         moved = (log_of([problem.numbers(point)])[0] - best) * math.copysign(1.0, reach)
@@ -454,7 +454,7 @@ class _Problem:
         """Weighted sum of squared errors."""
         return float(np.sum(self.residuals(point[None, :])[0] ** 2))
 
-    def widened(self, point: Floats, allowed: float) -> Floats:
+    def widen(self, point: Floats, allowed: float) -> Floats:
         """The point with the fewest servers of each station that the data allow.
 
         If a station was never busy, the errors do not depend on its servers, and a search would not change them.
@@ -604,7 +604,7 @@ class Gain:
 
 
 @dataclass(frozen=True, repr=False)
-class WhatIf(Shown):
+class WhatIf(DisplayMixin):
     """The parts of the time of operations of one set-up, and the gain without each part.
 
     Attributes:

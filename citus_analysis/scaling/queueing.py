@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, TableSource, return_callers_frame_kind, tables_of
+from citus_analysis.core.displays import DisplayMixin
+from citus_analysis.core.frames import Frame, TableSource, read_tables, return_callers_frame_kind
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.concurrency import TOLERANCE, compute_concurrency
@@ -97,7 +97,7 @@ def apply_littles_law_to_runs(source: TableSource | Mapping[str, Frame]) -> pl.D
     Raises:
         InsufficientDataError: no run has latencies.
     """
-    runs, latencies = tables_of(source, ("runs", "operation_latencies")).values()
+    runs, latencies = read_tables(source, ("runs", "operation_latencies")).values()
     found = compute_concurrency(runs, latencies)
     if found.is_empty():
         raise InsufficientDataError("no run has both a throughput and latencies")
@@ -193,7 +193,7 @@ MOST_POPULATIONS: Final = 5_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkSolution(Shown):
+class NetworkSolution(DisplayMixin):
     """A solved closed network.
 
     Attributes:
@@ -388,7 +388,7 @@ class Station:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClosedSolution(Shown):
+class ClosedSolution(DisplayMixin):
     """A solved closed network.
 
     Attributes:

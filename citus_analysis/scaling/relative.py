@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
@@ -20,7 +20,7 @@ from citus_analysis.stats import Interval, mean_interval, ratio_interval
 
 
 @dataclass(frozen=True, repr=False)
-class ScalePoint(Shown):
+class ScalePoint(DisplayMixin):
     """The throughput of a system of one size, relative to the base size and to the next smaller size.
 
     Attributes:

@@ -19,7 +19,12 @@ from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, compute_relative_scaling, replace_with_simultaneous_intervals
 from citus_analysis.stats._validate import list_unique_warnings
-from citus_analysis.stats.run_comparisons import ComparisonQuestion, compare_levels, of_one_experiment, split_selection
+from citus_analysis.stats.run_comparisons import (
+    ComparisonQuestion,
+    compare_levels,
+    keep_one_experiment,
+    split_selection,
+)
 from citus_analysis.stats.run_means import (
     StudiedRuns,
     check_columns,
@@ -102,7 +107,7 @@ def scale_runs(
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     measured = filter_runs_by_values(measured, chosen)
-    measured, apart = (measured, []) if "experiment" in pool else of_one_experiment(measured, strata, x)
+    measured, apart = (measured, []) if "experiment" in pool else keep_one_experiment(measured, strata, x)
     if base is not None and not (measured[x] == base).any():
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
     question = ComparisonQuestion(

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.serverlogs.profile import ServerProfile
@@ -45,7 +45,7 @@ _SEQUENTIAL: Final = (
 
 
 @dataclass(frozen=True, repr=False)
-class ServerComparison(Shown):
+class ServerComparison(DisplayMixin):
     """Statements of one profile against those of a base.
 
     Attributes:

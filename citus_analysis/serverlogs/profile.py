@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.formats.parsing.log_coverage import ENGLISH, FOREIGN, LogCoverage
@@ -448,7 +448,7 @@ _PLACE: Final = ["source_id", "byte_offset"]
 
 
 @dataclass(frozen=True, repr=False)
-class ServerProfile(Shown):
+class ServerProfile(DisplayMixin):
     """The profile of server logs within a window.
 
     Attributes:

@@ -332,13 +332,13 @@ class RecordTexts:
         """A table with `source_id` and `byte_offset`, and the texts of these records as a column, long ones cut."""
         known = self.rows["text"]
         shown = pl.Series(
-            column, [_cut(t if constants else normalise_statement(t)) if t else t for t in known], pl.String
+            column, [_cut_text(t if constants else normalise_statement(t)) if t else t for t in known], pl.String
         )
         texts = self.rows.drop("text").with_columns(shown)
         return table.join(texts, on=_PLACE, how="left", maintain_order="left")
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 

@@ -648,15 +648,15 @@ def build_log_coverage(done: Assembled, times: NDArray[np.int64], files: pl.Data
         copied: the log file of each repeated record.
     """
     names = sorted(set(files["node"]))
-    of_file = np.array([names.index(name) for name in files["node"]], np.intp)
+    from_file = np.array([names.index(name) for name in files["node"]], np.intp)
     sessions = done["sessions"]
     never = np.iinfo(np.int64).max
     first, last = np.full(len(names), never), np.full(len(names), NOTHING_THERE)
-    np.minimum.at(first, of_file, np.where(times[:, 0] != NOTHING_THERE, times[:, 0], never))
-    np.maximum.at(last, of_file, times[:, 1])
+    np.minimum.at(first, from_file, np.where(times[:, 0] != NOTHING_THERE, times[:, 0], never))
+    np.maximum.at(last, from_file, times[:, 1])
     under_way = np.zeros(len(names), np.bool_)
     under_way[sessions["node"][sessions["anchored"] == 0]] = True
-    copies = np.bincount(of_file[copied], minlength=len(names)).astype(np.uint32)
+    copies = np.bincount(from_file[copied], minlength=len(names)).astype(np.uint32)
     columns: dict[str, pa.Array | pl.Series] = {
         "first_time": make_time_array(first, first != never),
         "last_time": make_time_array(last, last != NOTHING_THERE),
@@ -880,7 +880,7 @@ class Pass:
         self._cells = SessionCells.of(self.groups)
         self._linked, self._silent, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(3))
 
-    def take_in(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
+    def consume(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
         """Read all records; lay the executions of a piece aside while the next piece is assembled.
 
         Args:
@@ -890,7 +890,7 @@ class Pass:
         Raises:
             NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        with closing(prefetch_in_thread(self._assembled(batches), "sessions", ahead)) as pieces:
+        with closing(prefetch_in_thread(self._assemble(batches), "sessions", ahead)) as pieces:
             for done in pieces:
                 self._lay_aside(done)
         for one in (self._linked, self._silent, self._tasks):
@@ -905,7 +905,7 @@ class Pass:
         """Whether there are more children than tasks."""
         return self._surplus > 0
 
-    def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
+    def _assemble(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
         """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
         assembly = self._assembly
         for source, columns in batches:

@@ -232,7 +232,8 @@ def _collect_session_bounds(
     The order matters because some of several equal bounds are considered late. The list `rows` is emptied.
     """
     of_pair = [
-        streams.place[begin + one.stream_of(own)] for one, own, begin in zip(claims, rows, streams.begins, strict=False)
+        streams.place[begin + one.get_stream(own)]
+        for one, own, begin in zip(claims, rows, streams.begins, strict=False)
     ]
     placed = np.concatenate(of_pair)
     del of_pair
@@ -272,7 +273,7 @@ def _find_proven_pairs(claims: Claims, lines: _Lines, logs: Mapping[str, _LogExt
             )
             # The pairs of a stream are between the same nodes, and adjacent.
             at = np.flatnonzero(heads[rows])
-            own, offset = claims.stream_of(rows[at]), lines[key].at(bounds.time[at])
+            own, offset = claims.get_stream(rows[at]), lines[key].at(bounds.time[at])
             alike = ~np.logical_or.reduceat(contradicts, at)
             proven[own] = alike & _is_fully_logged(
                 claims.streams, own, offset, *(logs.get(one, _NO_LOG) for one in key)
@@ -292,7 +293,7 @@ def _drop_doubtful_pairs(
         chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
         # Contents may show that the order is not shifted.
         own = zip(claims, chosen, strict=True)
-        once = sum(int(is_unique_in_stream(one.stream_of(rows), one.values[rows]).sum()) for one, rows in own)
+        once = sum(int(is_unique_in_stream(one.get_stream(rows), one.values[rows]).sum()) for one, rows in own)
         if sum(map(len, chosen)) < _LEAST_DOUBTED or once >= _WITNESSES:
             continue
         for one, rows, flags in zip(claims, chosen, doubtful, strict=True):
@@ -307,7 +308,7 @@ def _may_be_shifted(claims: Claims, rows: Integers, line: ClockLine, child_begin
     """Whether a child's log may have lost statements at its begin: it does not reach far back before a stream."""
     if not len(rows):
         return np.zeros(0, np.bool_)
-    first = find_group_starts(claims.stream_of(rows))
+    first = find_group_starts(claims.get_stream(rows))
     time = claims.bounds.time[rows]
     count = np.diff(first, append=len(rows))
     begins, ends = time[first], time[first + count - 1]

@@ -315,7 +315,7 @@ class Claims:
     streams: StreamFacts
     shared: frozenset[NodePair]
 
-    def stream_of(self, rows: Integers) -> Indices:
+    def get_stream(self, rows: Integers) -> Indices:
         """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
 
@@ -365,7 +365,7 @@ class Ordered:
         contradicted, values = self._contents()
         # Of millions of pairs, these numbers are in memory until all clocks are known.
         by_nodes: dict[NodePair, Integers] = {key: rows.astype(np.uint32) for key, rows in self._by_nodes().items()}
-        return Claims(by_nodes, self._bounds(), shorter, contradicted, values, first, streams, self._shared())
+        return Claims(by_nodes, self._bounds(), shorter, contradicted, values, first, streams, self._share_rows())
 
     def _contents(self) -> tuple[Flags, NDArray[np.int32]]:
         """`contradicted` and `values` of :class:`Claims`."""
@@ -413,7 +413,7 @@ class Ordered:
         groups = np.split(order, find_group_starts(number[order])[1:])
         return {self._names(int(row[group[0]])): group for group in groups if len(group)}
 
-    def _shared(self) -> frozenset[NodePair]:
+    def _share_rows(self) -> frozenset[NodePair]:
         heads = self.tasks.shared.copy()
         heads[self.tasks.first] = True
         first = np.flatnonzero(heads)

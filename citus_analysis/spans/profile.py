@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import (
     Frame,
     TableSource,
@@ -74,7 +74,7 @@ _SELECTING: Final = object()
 
 
 @dataclass(frozen=True, repr=False)
-class SelectedStatements(Shown):
+class SelectedStatements(DisplayMixin):
     """The sampled statements of a page, which only :func:`select_statements` makes.
 
     Attributes:
@@ -434,7 +434,7 @@ _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
 @dataclass(frozen=True, repr=False)
-class ProfileStudy(Shown):
+class ProfileStudy(DisplayMixin):
     """Profiles of the sampled statements.
 
     Attributes:
@@ -495,9 +495,9 @@ class ProfileStudy(Shown):
 
     def kinds(self, *, main: bool = True) -> list[str]:
         """Kinds of statements in the figures, of the main family or of all others."""
-        return sorted({str(kind) for kind in self._shown(self.profile, main=main)["statement_kind"]})
+        return sorted({str(kind) for kind in self._select_rows(self.profile, main=main)["statement_kind"]})
 
-    def spans_of(self, kind: str, *, main: bool = True) -> pl.DataFrame:
+    def select_spans(self, kind: str, *, main: bool = True) -> pl.DataFrame:
         """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure.
 
         The name says if a time does not contain the commit, or contains it in an unusual place.
@@ -506,7 +506,7 @@ class ProfileStudy(Shown):
             kind: kind of the statement.
             main: the main family; else all others.
         """
-        rows = self._shown(self.profile, main=main).filter(pl.col("statement_kind") == kind)
+        rows = self._select_rows(self.profile, main=main).filter(pl.col("statement_kind") == kind)
         remote = (pl.col("executed") == "remote") & pl.col("quantity").is_in(["P", "C", "L"])
         local = (pl.col("executed") == "local") & (pl.col("quantity") == "T")
         family = pl.lit("") if main else pl.format("{}, ", "family")
@@ -516,7 +516,7 @@ class ProfileStudy(Shown):
         ordered = rows.filter(remote | local).sort("family", "workers", "executed", descending=[False, False, True])
         return ordered.with_columns(name=name + commit.otherwise(pl.lit("")))
 
-    def times_of(self, kind: str) -> pl.DataFrame:
+    def get_times(self, kind: str) -> pl.DataFrame:
         """Times of single statements of the steady state and the main family, a `series` per cluster size and place."""
         shown = self.statements.lazy().filter(
             pl.col("threads") == self.threads,
@@ -528,7 +528,7 @@ class ProfileStudy(Shown):
         series = pl.format("{}, {}", make_size_expr(), pl.col("executed").cast(pl.String))
         return rows.select(series.alias("series"), "total_us")
 
-    def _shown(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
+    def _select_rows(self, rows: pl.DataFrame, *, main: bool = True) -> pl.DataFrame:
         family = pl.col("family") == self.main if main else pl.col("family") != self.main
         return rows.filter(pl.col("threads") == self.threads, family)
 

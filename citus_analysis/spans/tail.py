@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import (
     Frame,
     TableSource,
@@ -38,7 +38,7 @@ _TOLD_APART: Final = (
 
 
 @dataclass(frozen=True, repr=False)
-class TailProfile(Shown):
+class TailProfile(DisplayMixin):
     """The slowest statements compared with the others.
 
     Attributes:

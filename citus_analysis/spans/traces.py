@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.parallel import map_in_order
 from citus_analysis.schema import TABLES
@@ -67,7 +67,7 @@ _Again = Callable[[], tuple[Sessions, Ordered]]
 
 
 @dataclass(frozen=True, repr=False)
-class Traces(Shown):
+class Traces(DisplayMixin):
     """Statements, spans, and the certainty of their links.
 
     Attributes:

@@ -349,7 +349,7 @@ class _ByExecution:
             self._lay_aside(self.keep)
 
     def _lay_aside(self, keep: Keep) -> None:
-        rows = self._waited()
+        rows = self._wait()
         ends = np.searchsorted(rows["execution"].to_numpy(), self.ends).tolist()
         for stretch, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
             if end > begin:
@@ -357,14 +357,14 @@ class _ByExecution:
                 rows[begin:end].write_ipc_stream(stream)
                 self._aside[stretch].append(keep({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
 
-    def _waited(self) -> pl.DataFrame:
+    def _wait(self) -> pl.DataFrame:
         rows, self._waiting = _sort_by_execution([self._none, *self._waiting]), []
         return rows
 
     def stretch(self, number: int) -> pl.DataFrame:
         """The rows of a stretch, by execution."""
         if self.keep is None:
-            return self._waited()
+            return self._wait()
         if self._waiting:
             self._lay_aside(self.keep)
         laid = self._aside.pop(number, [])

@@ -35,7 +35,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import CHANGE_ALPHA, LEVEL
 from citus_analysis.errors import UsageError
@@ -99,7 +99,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
-class ChangePoint(Shown):
+class ChangePoint(DisplayMixin):
     """One change of level.
 
     Attributes:
@@ -165,7 +165,7 @@ class SpreadChange:
 
 
 @dataclass(frozen=True, repr=False)
-class ChangePoints(Shown):
+class ChangePoints(DisplayMixin):
     """The changes of a sequence.
 
     Attributes:
@@ -413,7 +413,7 @@ def _traces(sample: Floats, looks: Sequence[int], alpha: float) -> list[_Trace]:
     places: dict[tuple[int, int, int], int] = {}
     traces: list[_Trace] = []
     for look in looks:
-        phi = _charged(float(autocorrelations[look - _BLOCK]) / (look - _BLOCK + 1), look)
+        phi = _charge_change(float(autocorrelations[look - _BLOCK]) / (look - _BLOCK + 1), look)
         if phi not in scores:
             scores[phi] = windows.scores(phi)
         limit = threshold(look, alpha)
@@ -512,7 +512,7 @@ def _list_test_windows(sample: Floats, sides: Sequence[int] = _SIDES) -> _Window
     whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     order = np.lexsort((-whole[3], whole[1] + whole[2]))
     place, before, after, score = (part[order] for part in whole)
-    limited = _limited(sample)
+    limited = _limit_sample(sample)
     sums, squares = (np.concatenate([[0.0], np.cumsum(values)]) for values in (limited, limited**2))
     begin, end = place - before, place + after
     first, second = sums[place] - sums[begin], sums[end] - sums[place]
@@ -520,7 +520,7 @@ def _list_test_windows(sample: Floats, sides: Sequence[int] = _SIDES) -> _Window
     return _Windows(place, before, after, score, second / after - first / before, np.maximum(around, 0.0))
 
 
-def _limited(sample: Floats) -> Floats:
+def _limit_sample(sample: Floats) -> Floats:
     """Values, or their logarithms if all are positive, limited to some deviations from the median of neighbours."""
     if (sample > 0).all():
         sample = np.log(sample)
@@ -627,7 +627,7 @@ def _rank_scores(fewer: int, more: int) -> tuple[Floats, Floats]:
 
 def _charged_autocorrelation(sample: Floats, clearly: float = _CLEARLY) -> float:
     """Autocorrelation of successive values within blocks, less what chance explains."""
-    return _charged(float(_block_autocorrelations(sample).mean()), sample.size, clearly)
+    return _charge_change(float(_block_autocorrelations(sample).mean()), sample.size, clearly)
 
 
 def _block_autocorrelations(sample: Floats) -> Floats:
@@ -637,7 +637,7 @@ def _block_autocorrelations(sample: Floats) -> Floats:
     return np.asarray((ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) / (_BLOCK * (_BLOCK**2 - 1) / 12))
 
 
-def _charged(mean: float, n: int, clearly: float = _CLEARLY) -> float:
+def _charge_change(mean: float, n: int, clearly: float = _CLEARLY) -> float:
     """What is charged for a mean of blocks, in steps of 0.02."""
     return round(min(max((mean - _BIAS) / _SLOPE - clearly / math.sqrt(n), 0.0), _MOST_CHARGED) * 50) / 50
 
@@ -767,14 +767,14 @@ def _describe(
         points.append(ramp.point(_p_value(score, n), score))
         replaced |= set(range(ramp.step, ramp.step + ramp.steps))
     points += [
-        _sized(sample, ends[number], step, ends[number + 2], estimated, limit, ramps)
+        _size_change(sample, ends[number], step, ends[number + 2], estimated, limit, ramps)
         for number, step in enumerate(steps)
         if number not in replaced
     ]
     return tuple(sorted(points, key=lambda one: one.index)), levels
 
 
-def _sized(
+def _size_change(
     sample: Floats, first: int, step: _LevelStep, last: int, phi: float, limit: float, ramps: Sequence[_Ramp]
 ) -> ChangePoint:
     """A step with its size between the changes beside it."""

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.defaults import LEVEL, POWER, SEED
 from citus_analysis.errors import UsageError
@@ -32,7 +32,7 @@ _REPEATS: Final = 1_000
 
 
 @dataclass(frozen=True, repr=False)
-class Drift(Shown):
+class Drift(DisplayMixin):
     """A trend of a metric over the order in which runs were made.
 
     Attributes:

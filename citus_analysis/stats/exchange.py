@@ -37,7 +37,7 @@ from citus_analysis.stats.run_means import get_metric_values, sort_runs_by_time
 from citus_analysis.stats.verdicts import Comparison
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import choose_noun_form, make_printable
-from citus_analysis.units import SECONDS_PER_UNIT, better_direction, label, unit_of
+from citus_analysis.units import SECONDS_PER_UNIT, better_direction, get_unit, label
 
 _NS_PER_US: Final = 1_000.0
 #: Separators of words and keys in Go's format.
@@ -101,7 +101,7 @@ def _convert_to_go_unit(metric: str) -> tuple[str, float]:
     """
     if metric == METRIC:
         return "ops/s", 1.0
-    unit = unit_of(metric) or ""
+    unit = get_unit(metric) or ""
     if unit in SECONDS_PER_UNIT:
         return f"{metric.rpartition('_')[0]}-sec", SECONDS_PER_UNIT[unit]
     return metric, 1.0
@@ -270,7 +270,7 @@ def _format_github_action_benchmark(found: RunComparison) -> str:
     entries = [
         {
             "name": f"{found.metric} {format_stratum(key)}",
-            "unit": unit_of(found.metric) or found.metric,
+            "unit": get_unit(found.metric) or found.metric,
             "value": mean.estimate,
             **({"range": f"{format_number(mean.low)} to {format_number(mean.high)}"} if mean.exists else {}),
             "extra": str(mean),
@@ -351,7 +351,7 @@ def _choose_conbench_unit(metric: str) -> tuple[str, float]:
         >>> _choose_conbench_unit("throughput_ops_s"), _choose_conbench_unit("p99_us")
         (('i/s', 1.0), ('s', 1e-06))
     """
-    seconds = SECONDS_PER_UNIT.get(unit_of(metric) or "")
+    seconds = SECONDS_PER_UNIT.get(get_unit(metric) or "")
     if metric != METRIC and seconds is None:
         hint = "it takes throughput_ops_s and times, such as mean_us or p99_us"
         raise UsageError(f"Conbench has no unit for {metric}", hint=hint)

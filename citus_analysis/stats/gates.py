@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
@@ -30,8 +30,8 @@ from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.stats._validate import list_unique_warnings
 from citus_analysis.stats.drift import is_interleaved
 from citus_analysis.stats.run_comparisons import (
-    Asked,
     ComparisonQuestion,
+    QuestionRuns,
     ask,
     change_text,
     format_p_value,
@@ -60,7 +60,7 @@ EXIT_CODES: Final[dict[GateOutcome, int]] = {"passed": 0, "failed": 1, "undecide
 
 
 @dataclass(frozen=True, repr=False)
-class GateCheck(Shown):
+class GateCheck(DisplayMixin):
     """One configuration and metric of a gate.
 
     Attributes:
@@ -136,7 +136,7 @@ class GateCheck(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Gate(Shown):
+class Gate(DisplayMixin):
     """The result of a gate: whether a dataset passes.
 
     Attributes:
@@ -362,7 +362,7 @@ def _ask_gate_question(
     within: Sequence[str] | None,
     only: Mapping[str, object] | None,
     include_status: str | Collection[str],
-) -> Asked:
+) -> QuestionRuns:
     statuses = list_included_statuses(include_status)
     for side in _SIDES:
         usable = table.filter(pl.col(_SIDE) == side)
@@ -414,7 +414,7 @@ def _list_resource_names(runs: pl.DataFrame) -> tuple[str, ...]:
     return tuple(runs["resource"].drop_nulls().unique().sort()) if "resource" in runs.columns else ()
 
 
-def _find_unmatched_configurations(table: pl.DataFrame, asked: Asked) -> tuple[list[str], list[str]]:
+def _find_unmatched_configurations(table: pl.DataFrame, asked: QuestionRuns) -> tuple[list[str], list[str]]:
     """Configurations of the baseline for which all runs of the candidate failed, and those for which it has none."""
     strata = asked.question.strata
     compared, tried = (_list_stratum_sides(frame, strata) for frame in (asked.runs, table))

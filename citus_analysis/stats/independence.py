@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import SEED
 from citus_analysis.stats._validate import validate_sample
@@ -33,7 +33,7 @@ _RESAMPLES: Final = 1_999
 
 
 @dataclass(frozen=True, repr=False)
-class Independence(Shown):
+class Independence(DisplayMixin):
     """Result of the tests of independence.
 
     Attributes:

@@ -25,7 +25,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UsageError
@@ -46,7 +46,7 @@ _FEWEST: Final = 3
 
 
 @dataclass(frozen=True, repr=False)
-class PairsResult(Shown):
+class PairsResult(DisplayMixin):
     """The change against the base after some pairs.
 
     Attributes:

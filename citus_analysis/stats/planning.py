@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import ASSURANCE, LEVEL, METRIC
@@ -40,7 +40,7 @@ _MOST: Final = 10_000_000
 
 
 @dataclass(frozen=True, repr=False)
-class RequiredRuns(Shown):
+class RequiredRuns(DisplayMixin):
     """The number of runs needed for a precision.
 
     Attributes:
@@ -97,7 +97,7 @@ class StoppingRule:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Influence(Shown):
+class Influence(DisplayMixin):
     """The influence of each run on the mean; no run is dropped.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import return_callers_frame_kind
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
@@ -103,8 +103,8 @@ class ComparisonQuestion:
                 continue
             tested = _select_level(part, self.by, name)
             labels = format_setup_value(self.by, name), format_setup_value(self.by, base)
-            for place, mine, theirs, note in self._of_experiments(tested, reference, labels[1]):
-                found = self._compared(mine, theirs, *labels)
+            for place, mine, theirs, note in self._compare_experiments(tested, reference, labels[1]):
+                found = self._compare_level(mine, theirs, *labels)
                 yield replace(
                     found,
                     stratum={**stratum, **place},
@@ -112,7 +112,7 @@ class ComparisonQuestion:
                     warnings=list_unique_warnings((*found.warnings, *note)),
                 )
 
-    def _of_experiments(
+    def _compare_experiments(
         self, tested: pl.DataFrame, reference: pl.DataFrame, base: str
     ) -> Iterator[tuple[dict[str, object], pl.DataFrame, pl.DataFrame, list[str]]]:
         """Both sides with the runs of one experiment each, where they have it; a note on runs of the base left out.
@@ -135,7 +135,7 @@ class ComparisonQuestion:
             note = [f"{words} {'does' if left == 1 else 'do'} not enter (pool experiment to pool them)"] if left else []
             yield {"experiment": name} if len(mine) > 1 else {}, runs, chosen, note
 
-    def _compared(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
+    def _compare_level(self, tested: pl.DataFrame, reference: pl.DataFrame, name: str, base: str) -> Comparison:
         """One level against the base, by the design that the runs' iterations and times allow."""
         layout = build_block_layout(tested, reference, self.metric)
         if layout.rows is not None:
@@ -204,7 +204,7 @@ def _order(tested: pl.DataFrame, reference: pl.DataFrame) -> Order:
     return "in turns"
 
 
-def of_one_experiment(runs: pl.DataFrame, strata: Sequence[str], by: str) -> tuple[pl.DataFrame, list[str]]:
+def keep_one_experiment(runs: pl.DataFrame, strata: Sequence[str], by: str) -> tuple[pl.DataFrame, list[str]]:
     """Runs along an axis, those of each point made by one experiment, and a note on the others.
 
     Of several experiments that measured the same configuration, the one with the most points of the axis is kept, then
@@ -212,7 +212,7 @@ def of_one_experiment(runs: pl.DataFrame, strata: Sequence[str], by: str) -> tup
 
     Example:
         >>> rows = {"threads": [8, 8, 8, 64], "experiment": [*"abbb"], "throughput_ops_s": [1.0, 2.0, 3.0, 4.0]}
-        >>> kept, notes = of_one_experiment(pl.DataFrame(rows), (), "threads")
+        >>> kept, notes = keep_one_experiment(pl.DataFrame(rows), (), "threads")
         >>> kept["throughput_ops_s"].to_list(), notes
         ([2.0, 3.0, 4.0], ['1 run of other experiments at the same points left out (pool experiment to pool them)'])
     """
@@ -291,7 +291,7 @@ _PLACE: Final = "_place"
 
 
 @dataclass(frozen=True, repr=False)
-class RunComparison(Shown):
+class RunComparison(DisplayMixin):
     """The comparisons that a table of runs allows.
 
     In tables and JSON, each column of the set-up that is held equal keeps its name and value; a result whose name is
@@ -583,7 +583,7 @@ def _list_run_rows(one: Comparison) -> tuple[frozenset[int], frozenset[int]]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionRuns:
     """A question with the runs that it is about.
 
     Attributes:
@@ -607,7 +607,7 @@ def ask(
     within: Sequence[str] | None = None,
     only: Mapping[str, object] | None = None,
     include_status: str | Collection[str] = (),
-) -> Asked:
+) -> QuestionRuns:
     """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
 
     Args:
@@ -636,10 +636,10 @@ def ask(
     runs, unusable = _select_positive_groups(runs, metric, (*strata, by))
     apart = by != "experiment" and "experiment" not in question.pool
     if apart and by in _AXES:
-        runs, left_out = of_one_experiment(runs, strata, by)
+        runs, left_out = keep_one_experiment(runs, strata, by)
         unusable = [*unusable, *left_out]
     asked = replace(question, base=base_level, strata=strata, experiments_apart=apart)
-    return Asked(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
+    return QuestionRuns(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
 
 
 def split_selection(

@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError
@@ -63,7 +63,7 @@ _MOST_STEPS: Final = 60
 
 
 @dataclass(frozen=True, repr=False)
-class StartUp(Shown):
+class StartUp(DisplayMixin):
     """The start-up of one run, or of repeated runs of one configuration.
 
     Attributes:

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.defaults import ASSURANCE, LEVEL, MARGIN, POWER
 from citus_analysis.errors import UsageError
@@ -81,14 +81,14 @@ class Evidence:
     design: Design = "unpaired"
 
     @classmethod
-    def of_summaries(cls, a: Summary, b: Summary) -> Evidence:
+    def from_summaries(cls, a: Summary, b: Summary) -> Evidence:
         """Evidence of two independent sets; the variance of the log of a mean is (sd/mean)²/n by the delta method."""
         error, df = log_ratio_error(a, b)
         spread = math.hypot(a[1] / a[0], b[1] / b[0])
         return cls(a[0] / b[0], error, df, int(min(a[2], b[2])), spread)
 
     @classmethod
-    def of_blocks(cls, a: Floats, b: Floats) -> Evidence:
+    def from_blocks(cls, a: Floats, b: Floats) -> Evidence:
         """Evidence of pairs of runs that were made in the same block.
 
         Raises:
@@ -106,7 +106,7 @@ class Evidence:
         return cls(math.exp(float(ratios.mean())), error, a.size - 1.0, a.size, spread, "paired")
 
     @classmethod
-    def of_iterations(cls, effect: IterationEffect, n: int) -> Evidence:
+    def from_iterations(cls, effect: IterationEffect, n: int) -> Evidence:
         """Evidence of runs whose iterations share conditions, with n runs on the smaller side."""
         ratio, spread = math.exp(effect.log_ratio), math.sqrt(2 * effect.variance_within)
         return cls(ratio, effect.error, effect.df, n, spread, "mixed")
@@ -397,7 +397,7 @@ PLANNED: Final = f"{POWER * 100:g} % power with {ASSURANCE * 100:g} % assurance"
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(DisplayMixin):
     """Set `a` against the base `b`.
 
     Attributes:
@@ -639,7 +639,7 @@ def compare(
         'mixed'
     """
     x, y = validate_sample(a, 1, f"set {label_a}"), validate_sample(b, 1, f"set {label_b}")
-    evidence, reason = Evidence.of_blocks(x, y) if blocked else None, ""
+    evidence, reason = Evidence.from_blocks(x, y) if blocked else None, ""
     if evidence is None and iterations is not None:
         evidence, reason = _estimate_by_iterations(x, y, iterations)
     if evidence is None:
@@ -685,7 +685,7 @@ def _estimate_by_iterations(
         return None, effect
     share = effect.variance_between / (effect.variance_between + effect.variance_within)
     reason = f"iterations differ (F test, p = {effect.p_iterations:.2g}): {100 * share:.0f} % of the variance of a run"
-    return Evidence.of_iterations(effect, min(x.size, y.size)), reason
+    return Evidence.from_iterations(effect, min(x.size, y.size)), reason
 
 
 def compare_summaries(
@@ -712,7 +712,7 @@ def compare_summaries(
 def _build_summary_evidence(a: Summary, b: Summary) -> Evidence:
     if min(a[0], b[0]) <= 0:
         raise UsageError(f"a ratio of means needs positive means, not {min(a[0], b[0]):g}")
-    return Evidence.of_summaries(a, b)
+    return Evidence.from_summaries(a, b)
 
 
 def _judge_evidence(

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
@@ -32,7 +32,7 @@ _FIRST_LAGS: Final = (1_024, 16_384)
 
 
 @dataclass(frozen=True, repr=False)
-class EffectiveSampleSize(Shown):
+class EffectiveSampleSize(DisplayMixin):
     """The number of independent values that have the information of a correlated sequence about its mean.
 
     Attributes:
@@ -54,7 +54,7 @@ class EffectiveSampleSize(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WarmUp(Shown):
+class WarmUp(DisplayMixin):
     """A sequence without its warm-up.
 
     Attributes:

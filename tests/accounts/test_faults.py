@@ -14,7 +14,7 @@ from citus_analysis.attribution.observed import observe_runs
 from citus_analysis.cli import main
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.explorer import Exploration, Selection
+from citus_analysis.explorer import Exploration, StatementSelection
 from citus_analysis.runs.selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -117,8 +117,8 @@ def test_equal_sides_are_not_explained(usual: Dataset, delayed: Dataset) -> None
 
 
 def test_what_moved_beside_is_found_on_its_node(usual: Dataset) -> None:
-    locked = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=lock-holder").mechanisms}
-    scanned = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=no-index").mechanisms}
+    locked = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=lock-holder").correlated_changes}
+    scanned = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=no-index").correlated_changes}
     assert ("2", "lock_wait_sessions") in locked
     uneven = ca.why(usual, BASE, "set_up=lock-holder").skew.filter("decided")
     assert uneven.select("of", "over").rows() == [("time", "shards"), ("time", "nodes")]
@@ -136,27 +136,27 @@ def test_an_example_leads_to_the_line_of_its_log(usual: Dataset) -> None:
 
 @pytest.mark.parametrize(("fault", "filters"), [("slow-disk", {"kind": "update", "child": "3"}), ("no-index", {})])
 def test_a_part_leads_to_the_statements_that_carry_it(usual: Dataset, fault: str, filters: dict[str, str]) -> None:
-    found = ca.why(usual, BASE, f"set_up={fault}").named[0].carriers
+    found = ca.why(usual, BASE, f"set_up={fault}").named[0].top_contributors
     assert found is not None
     assert (found.side, fault) == ("other", str(found.selection["run"]).partition("-w4")[0])
     assert filters.items() <= found.selection.items()
-    selected = Exploration(usual).selected(Selection.of(found.selection))
+    selected = Exploration(usual).selected(StatementSelection.of(found.selection))
     assert found.statements <= selected.height <= found.statements * 1.05
     assert 0.8 <= found.share < 0.9
     assert selected.filter(pl.col("total_us") < float(str(found.selection["fastest_us"]))).is_empty()
 
 
 def test_statements_that_took_longer_before_are_those_of_the_base(delayed: Dataset) -> None:
-    carriers = ca.why(delayed, BASE, "set_up=async-commit").named[0].carriers
-    assert carriers is not None
-    assert (carriers.side, carriers.selection["kind"]) == ("base", "update")
+    top_contributors = ca.why(delayed, BASE, "set_up=async-commit").named[0].top_contributors
+    assert top_contributors is not None
+    assert (top_contributors.side, top_contributors.selection["kind"]) == ("base", "update")
 
 
 def test_what_no_traced_statement_covers_has_none(usual: Dataset) -> None:
     found = ca.why(usual, BASE, "set_up=unbalanced")
-    assert (found.causes[0].effect, found.causes[0].carriers, found.carried) == ("untraced", None, ())
+    assert (found.causes[0].effect, found.causes[0].top_contributors, found.carried) == ("untraced", None, ())
     assert found.changes.rows() == [("nodes that clients used", "1, 2, 3 and 4", "0")]
-    assert ("0", "client_connections") in {(one.node, one.measure) for one in found.mechanisms}
+    assert ("0", "client_connections") in {(one.node, one.measure) for one in found.correlated_changes}
 
 
 def test_pages_of_the_statements_are_written(
@@ -166,7 +166,7 @@ def test_pages_of_the_statements_are_written(
         main(["why", str(usual.path), "--base", BASE, "--other", "set_up=slow-disk", "--out", str(tmp_path / "pages")])
     assert ended.value.code == 0
     printed = capsys.readouterr()
-    assert "ca.explorer.Selection(run='slow-disk-w4-t8-mix/" in printed.out
+    assert "ca.explorer.StatementSelection(run='slow-disk-w4-t8-mix/" in printed.out
     assert "part-1.html: Between parent and child (commit included) on node 3 (UPDATE): " in printed.err
     page = (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")
     assert 50_000 < len(page) < 1_000_000

@@ -105,8 +105,8 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
     sure = {part.cause.effect for part in account.parts if part.decided and part.cause.decided}
     assert sure <= {cause.effect for cause in found.named}
     places = next(cause for cause in found.causes if cause.effect == "place")
-    assert places.carriers is not None
-    assert places.carriers.selection["executed"] == "remote"
+    assert places.top_contributors is not None
+    assert places.top_contributors.selection["executed"] == "remote"
     throughput = found.to_dict()["throughput"]
     assert isinstance(throughput, dict)
     assert throughput["difference_ops_s"] == account.difference_ops_s

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from citus_analysis.core.displays import Shown
+from citus_analysis.core.displays import DisplayMixin
 
 
 @dataclass(frozen=True, repr=False)
-class _Result(Shown):
+class _Result(DisplayMixin):
     value: object
 
 

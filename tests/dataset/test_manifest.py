@@ -61,12 +61,12 @@ def test_cut_anywhere_the_manifest_holds_whole_commits(tmp_path: Path) -> None:
 def test_an_unchanged_manifest_is_read_once(tmp_path: Path) -> None:
     nothing = Manifest.load(tmp_path)
     Manifest.load(tmp_path).commit(source("a"))
-    first = nothing.reloaded()
+    first = nothing.reload()
     assert first is not nothing
     assert list(first.sources) == ["a"]
-    assert first.reloaded() is first
+    assert first.reload() is first
     Manifest.load(tmp_path).commit(source("b"))
-    assert list(first.reloaded().sources) == ["a", "b"]
+    assert list(first.reload().sources) == ["a", "b"]
 
 
 def test_held_commits_are_one(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import UsageError
-from citus_analysis.explorer import Exploration, Selection, explore, statement_records
+from citus_analysis.explorer import Exploration, StatementSelection, explore, statement_records
 from citus_analysis.explorer.widget import ExplorerWidget
 from tests.recordings import RECORDED
 
-SLOW = Selection(run="w2-lock-update/run-A-t16-r200-o60000-w2-d1-i1", fastest_us=1e6)
+SLOW = StatementSelection(run="w2-lock-update/run-A-t16-r200-o60000-w2-d1-i1", fastest_us=1e6)
 
 
 def as_list(value: object) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def test_selected_and_rest_are_all_that_pass_the_filters(exploration: Exploratio
 def test_percentiles_are_numpys_where_the_number_of_statements_supports_them(exploration: Exploration) -> None:
     rows = as_list(exploration.view(SLOW)["percentiles"])
     found = {(row["part"], row["percentile"]): row for row in rows}
-    rest = exploration.selected(Selection(run=SLOW.run, slowest_us=1e6))["total_us"]
+    rest = exploration.selected(StatementSelection(run=SLOW.run, slowest_us=1e6))["total_us"]
     assert found["T", 90.0]["rest_us"] == pytest.approx(np.percentile(rest, 90))
     assert (found["T", 90.0]["selected_us"], found["T", 90.0]["selected_n"]) == (None, 4)
     assert found["T", 99.0]["rest_us"] is None
@@ -103,7 +103,7 @@ def test_the_widget_answers_what_the_browser_asks(widget: ExplorerWidget) -> Non
     widget.request = '{"order": "x"}'
     assert widget.problem.startswith("no column to sort by is named 'x'")
     assert widget.selection == SLOW
-    widget.selection = Selection(kind="select")
+    widget.selection = StatementSelection(kind="select")
     assert json.loads(widget.view)["selection"]["kind"] == "select"
     assert widget.problem.startswith("no column")
 

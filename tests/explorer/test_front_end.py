@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from citus_analysis.dataset import Dataset
-from citus_analysis.explorer import Selection, explore, freeze, frozen_view
+from citus_analysis.explorer import StatementSelection, explore, freeze, frozen_view
 from citus_analysis.explorer.frozen_page import FRONT_END, FrozenView, render_page
 from citus_analysis.report import Page as ReportPage
 from citus_analysis.report.html import export_html
@@ -158,5 +158,5 @@ def test_a_report_embeds_a_selection(
 
 def test_a_page_of_no_statements_is_written(recorded_dataset: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "none.html"
-    freeze(recorded_dataset, path, Selection(run="none"))
+    freeze(recorded_dataset, path, StatementSelection(run="none"))
     assert '"n": 0' in path.read_text(encoding="utf-8")

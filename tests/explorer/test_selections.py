@@ -7,20 +7,20 @@ import pytest
 
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.explorer import Exploration, Selection, against_the_rest
+from citus_analysis.explorer import Exploration, StatementSelection, against_the_rest
 from citus_analysis.explorer.exploring import build_heat_map
 from citus_analysis.explorer.selections import add_elapsed_time
 
 RUN = "w2-t16-insert/load-A-t16-r60000-w2-d1-i1"
 SELECTIONS = [
-    Selection(),
-    Selection(run=RUN, order="elapsed_us", descending=False),
-    Selection(kind="insert", executed="remote", since_s=1.0, until_s=2.0),
-    Selection(run=RUN, since_s=0.2, until_s=0.4, fastest_us=1330.0, slowest_us=10000.0, order="child_us"),
-    Selection(node="1", shard=102009, slowest_us=1000.0, order="between_us", descending=False),
-    Selection(run="w2-multishard"),
-    Selection(child="2", kind="insert", order="between_us", fastest_us=2000.0),
-    Selection(run="it's none"),
+    StatementSelection(),
+    StatementSelection(run=RUN, order="elapsed_us", descending=False),
+    StatementSelection(kind="insert", executed="remote", since_s=1.0, until_s=2.0),
+    StatementSelection(run=RUN, since_s=0.2, until_s=0.4, fastest_us=1330.0, slowest_us=10000.0, order="child_us"),
+    StatementSelection(node="1", shard=102009, slowest_us=1000.0, order="between_us", descending=False),
+    StatementSelection(run="w2-multishard"),
+    StatementSelection(child="2", kind="insert", order="between_us", fastest_us=2000.0),
+    StatementSelection(run="it's none"),
 ]
 
 
@@ -30,26 +30,26 @@ def exploration(recorded_dataset: Dataset) -> Exploration:
 
 
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda selection: selection.call())
-def test_sql_gives_the_same_rows_in_the_same_order(exploration: Exploration, selection: Selection) -> None:
+def test_sql_gives_the_same_rows_in_the_same_order(exploration: Exploration, selection: StatementSelection) -> None:
     rows = exploration.dataset.sql(selection.sql())
     assert rows["trace_id"].to_list() == exploration.selected(selection)["trace_id"].to_list()
     assert rows.is_empty() == (selection.run == "it's none")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda selection: selection.call())
-def test_a_selection_survives_the_way_through_the_browser(selection: Selection) -> None:
-    assert Selection.of(selection.document()) == selection
-    assert eval(selection.call(), {"Selection": Selection}) == selection
+def test_a_selection_survives_the_way_through_the_browser(selection: StatementSelection) -> None:
+    assert StatementSelection.of(selection.document()) == selection
+    assert eval(selection.call(), {"StatementSelection": StatementSelection}) == selection
 
 
 def test_cells_count_the_statements_of_their_rectangle(exploration: Exploration) -> None:
-    heat = exploration.heat(Selection(run=RUN))
+    heat = exploration.heat(StatementSelection(run=RUN))
     assert heat.n == heat.cells["n"].sum() == 2016
     assert heat.columns <= 120
     for column, row, n, total_us in heat.cells.sample(12, seed=1).rows():
         since, until = round(column * heat.width_s, 6), round((column + 1) * heat.width_s, 6)
         below, above = heat.limits_us[row : row + 2]
-        cell = Selection(run=RUN, since_s=since, until_s=until, fastest_us=below, slowest_us=above)
+        cell = StatementSelection(run=RUN, since_s=since, until_s=until, fastest_us=below, slowest_us=above)
         rows = exploration.selected(cell)
         assert rows.height == n
         assert rows["total_us"].sum() == pytest.approx(total_us)
@@ -76,7 +76,7 @@ def test_a_map_of_nothing_and_of_extremes() -> None:
 )
 def test_what_no_selection_is_refused(values: dict[str, object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        Selection.of(values)
+        StatementSelection.of(values)
 
 
 def test_frames_come_back_in_the_callers_kind(recorded_dataset: Dataset) -> None:

@@ -50,14 +50,14 @@ class Sample:
     @property
     def has_openings(self) -> bool:
         """Whether the output begins with an opening; others are found only by what they begin with."""
-        declared = formats()[self.format_name].openings
+        declared = formats()[self.format_name].start_markers
         return any(one.pattern.match(self.text) for one in declared if one.whole) or len(find_outputs(self.text)) == 1
 
 
 def _read(path: Path) -> Sample | None:
     text = Content(path).read(2**26)
     found = find_best_format(path.name, text[: 2**16])[0]
-    if found is None or not found.openings or len(text) > MOST_BYTES or b"\0" in text:
+    if found is None or not found.start_markers or len(text) > MOST_BYTES or b"\0" in text:
         return None
     return Sample(str(path.relative_to(DATA)), found.name, text)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.client_runs import read, run_of
+from tests.runs.client_runs import find_run, read
 
 
 @dataclass
@@ -143,5 +143,5 @@ def test_a_total_that_disagrees_is_noted_and_stays_as_printed(tool: str, wrong: 
     _, tables = read(output)
     (note,) = tables["clients"]["notes"]
     assert "printed, but its parts add up to " in note
-    run = run_of(tables["clients"])
+    run = find_run(tables["clients"])
     assert (run["notes"], run["status"]) == (note, "degraded" if tool == "ycsb" and numbers.failed else "ok")

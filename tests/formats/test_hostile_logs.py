@@ -56,7 +56,7 @@ class Kind:
         assert log.accounted == len(data)
         return log
 
-    def ends_of(self, log: Read) -> list[int]:
+    def get_ends(self, log: Read) -> list[int]:
         """Where every record and reject ends; details share the place of their record."""
         places = pl.concat(
             [log.events.filter(pl.col("record_byte_offset").is_null()), log.rejects], how="diagonal_relaxed"
@@ -148,7 +148,7 @@ def test_cut_at_both_ends_anywhere(tmp_path: Path, kind: Kind) -> None:
         data = whole[cut : len(whole) - cut]
         log = kind.read(tmp_path, data)
         assert len(one) - cut in log.column("byte_offset"), cut
-        assert kind.ends_of(log)[-1] == len(data)
+        assert kind.get_ends(log)[-1] == len(data)
         # What is cut at its beginning is never taken for a record.
         assert log.rejects.get_column("byte_offset").to_list()[0] == 0
         assert log.rejects.get_column("byte_length").to_list()[0] == len(one) - cut
@@ -185,7 +185,7 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     assert grown > 0
     assert log.events.height >= 30_000
     assert log.accounted >= 30_000 * len(record)
-    assert kind.ends_of(log)[-1] == log.accounted
+    assert kind.get_ends(log)[-1] == log.accounted
 
 
 @every_kind

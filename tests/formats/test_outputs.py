@@ -95,7 +95,7 @@ def covering(text: bytes) -> list[ToolOutput]:
 
 
 def test_recordings_of_most_formats_are_used() -> None:
-    assert {name for name, one in formats().items() if one.openings} <= {*samples()}
+    assert {name for name, one in formats().items() if one.start_markers} <= {*samples()}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -118,7 +118,7 @@ def test_each_output_of_a_text_has_the_rows_of_its_file(seed: int, tmp_path: Pat
         }
 
 
-@pytest.mark.parametrize("name", sorted(name for name, one in formats().items() if one.openings))
+@pytest.mark.parametrize("name", sorted(name for name, one in formats().items() if one.start_markers))
 def test_a_single_recording_is_read_as_it_is(name: str) -> None:
     for one in samples()[name]:
         if not one.name.startswith("clients/outputs"):

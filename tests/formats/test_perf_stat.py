@@ -167,14 +167,14 @@ def test_recordings_of_the_corpus() -> None:
         assert read(FORMAT, path).rejects.is_empty()
 
 
-def run_of(seconds: str, *events: str) -> str:
+def find_run(seconds: str, *events: str) -> str:
     counted = "".join(f"    10      {event}\n" for event in events)
     end = f"\n       {seconds} seconds time elapsed\n\n       0.100000000 seconds user\n\n" if seconds else "\n"
     return f"\n Performance counter stats for 'work':\n\n{counted}{end}"
 
 
 def test_a_run_that_was_killed_does_not_get_the_next_runs_elapsed_time(tmp_path: Path) -> None:
-    text = run_of("", "cycles") + run_of("2.5", "cycles") + run_of("3.5", "branches")
+    text = find_run("", "cycles") + find_run("2.5", "cycles") + find_run("3.5", "branches")
     result = read_bytes(FORMAT, tmp_path, text.encode())
     assert rows(result, "event", "elapsed_s") == [
         ("cycles", None),

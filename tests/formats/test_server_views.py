@@ -25,7 +25,7 @@ def of(name: str) -> pl.DataFrame:
     return read(server_views.FORMAT, DATA / name)["server_counters"]
 
 
-def of_lines(folder: Path, *lines: str) -> Read:
+def from_lines(folder: Path, *lines: str) -> Read:
     return read_bytes(server_views.FORMAT, folder, "".join(f"{line}\n" for line in lines).encode())
 
 
@@ -80,19 +80,19 @@ def test_connections_of_citus_are_counted() -> None:
 
 
 def test_means_and_texts_are_no_counters(tmp_path: Path) -> None:
-    found = of_lines(tmp_path, STATEMENTS, entry(0, 1, 5), entry(9, 1, 8) + "\"SELECT 'secret-of-mine'\"")
+    found = from_lines(tmp_path, STATEMENTS, entry(0, 1, 5), entry(9, 1, 8) + "\"SELECT 'secret-of-mine'\"")
     assert set(found["server_counters"]["counter"].cast(pl.String)) == {"calls", "rows"}
     assert "secret-of-mine" not in str(found["server_counters"].rows())
 
 
 def test_an_entry_that_is_new_counts_from_nothing_where_nothing_was_evicted(tmp_path: Path) -> None:
-    found = of_lines(tmp_path, STATEMENTS, entry(0, 1, 5), entry(9, 1, 8), entry(9, 2, 3))
+    found = from_lines(tmp_path, STATEMENTS, entry(0, 1, 5), entry(9, 1, 8), entry(9, 2, 3))
     assert notes(found) == [("10/5/1", 3.0, 8.0, None), ("10/5/2", 3.0, 3.0, None)]
 
 
 def test_evictions_are_said(tmp_path: Path) -> None:
     rows = [entry(0, 1, 5), entry(0, 2, 1), entry(9, 1, 8, dealloc=1), entry(9, 3, 3, dealloc=1)]
-    assert notes(of_lines(tmp_path, STATEMENTS, *rows)) == [
+    assert notes(from_lines(tmp_path, STATEMENTS, *rows)) == [
         ("10/5/1", 3.0, 8.0, "evictions"),
         ("10/5/2", None, None, "gone"),
         ("10/5/3", None, 3.0, "new"),
@@ -100,7 +100,7 @@ def test_evictions_are_said(tmp_path: Path) -> None:
 
 
 def test_without_the_number_of_evictions_a_new_entry_is_not_known(tmp_path: Path) -> None:
-    found = of_lines(
+    found = from_lines(
         tmp_path, STATEMENTS, entry(0, 1, 5, dealloc=""), entry(9, 1, 8, dealloc=""), entry(9, 2, 3, dealloc="")
     )
     assert notes(found) == [("10/5/1", 3.0, 8.0, None), ("10/5/2", None, 3.0, "new")]
@@ -108,29 +108,29 @@ def test_without_the_number_of_evictions_a_new_entry_is_not_known(tmp_path: Path
 
 def test_nothing_is_subtracted_across_a_reset(tmp_path: Path) -> None:
     rows = [entry(0, 1, 5), entry(9, 1, 8, reset=LATER), entry(9, 2, 4, reset=LATER)]
-    assert notes(of_lines(tmp_path, STATEMENTS, *rows)) == [
+    assert notes(from_lines(tmp_path, STATEMENTS, *rows)) == [
         ("10/5/1", None, 8.0, "reset"),
         ("10/5/2", None, 4.0, "reset"),
     ]
     wal = [f"2026-03-01 12:00:00+00,10,3,100,{RESET}", f"2026-03-01 12:00:09+00,12,1,200,{RESET}"]
     # One counter went back, so the others began anew too.
-    assert notes(of_lines(tmp_path, WAL, *wal), "wal_records") == [("", None, 12.0, "decreased")]
+    assert notes(from_lines(tmp_path, WAL, *wal), "wal_records") == [("", None, 12.0, "decreased")]
 
 
 def test_an_only_snapshot_stands_for_itself(tmp_path: Path) -> None:
-    assert notes(of_lines(tmp_path, STATEMENTS, entry(0, 1, 5))) == [("10/5/1", None, 5.0, "first")]
+    assert notes(from_lines(tmp_path, STATEMENTS, entry(0, 1, 5))) == [("10/5/1", None, 5.0, "first")]
 
 
 @pytest.mark.parametrize("cell", ["x", "1e999", "nan", " 12", "\t12", "12\t", '" 12"', "1_2"])
 def test_a_counter_that_is_none_rejects_its_record(tmp_path: Path, cell: str) -> None:
-    found = of_lines(tmp_path, WAL, f"2026-03-01 12:00:00+00,{cell},3,100,", "2026-03-01 12:00:09+00,12,1,200,")
+    found = from_lines(tmp_path, WAL, f"2026-03-01 12:00:00+00,{cell},3,100,", "2026-03-01 12:00:09+00,12,1,200,")
     assert found.rejects["reason"].to_list() == ["wal_records is no number"]
     assert found["server_counters"]["sample"].unique().to_list() == [0]
 
 
 @pytest.mark.parametrize("cell", ["12", "+12", "1.2e1", "12.0", '"12"', "00000000000000000012", "12.00000000000000"])
 def test_a_counter_is_read_however_it_is_written(tmp_path: Path, cell: str) -> None:
-    found = of_lines(
+    found = from_lines(
         tmp_path, WAL, f"2026-03-01 12:00:00+00,2,3,100,{RESET}", f"2026-03-01 12:00:09+00,{cell},5,,{RESET}"
     )
     assert found.rejects.is_empty()
@@ -146,7 +146,7 @@ def test_differences_add_up_whatever_the_size_of_blocks(
     for number, step in enumerate(steps):
         total += step
         lines.append(f"2026-03-01 12:{number:02}:00+00,{total},{total},{total},{RESET}")
-    whole = of_lines(tmp_path_factory.mktemp("whole"), *lines)["server_counters"].filter(
+    whole = from_lines(tmp_path_factory.mktemp("whole"), *lines)["server_counters"].filter(
         pl.col("counter") == "wal_bytes"
     )
     assert whole["value"].to_list() == steps[1:]
@@ -163,7 +163,7 @@ def test_differences_add_up_whatever_the_size_of_blocks(
                     begin = end
 
         patch.setattr(_csv_records, "split_into_blocks", cut_up)
-        pieces = of_lines(tmp_path_factory.mktemp("cut"), *lines)["server_counters"]
+        pieces = from_lines(tmp_path_factory.mktemp("cut"), *lines)["server_counters"]
     assert pieces.filter(pl.col("counter") == "wal_bytes").drop("note").equals(whole.drop("note"))
 
 
@@ -171,4 +171,4 @@ def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
     assert server_views.FORMAT.detect("x.csv", b"wal_records,wal_fpi,wal_bytes\n1,2,3\n") == 0  # no time
     assert server_views.FORMAT.detect("x.csv", b"time,queryid\n") == 0
     with pytest.raises(FormatError, match="of no view"):
-        of_lines(tmp_path, "a,b", "1,2")
+        from_lines(tmp_path, "a,b", "1,2")

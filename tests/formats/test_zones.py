@@ -11,7 +11,7 @@ import pytest
 
 from citus_analysis.errors import CitusAnalysisError, FormatError, UnknownNameError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.formats.parsing.time_zones import _MINUTES, AMBIGUOUS, LocalTime, parse_zone_minutes, timezone_of
+from citus_analysis.formats.parsing.time_zones import _MINUTES, AMBIGUOUS, LocalTime, get_timezone, parse_zone_minutes
 
 #: Since the oldest version of PostgreSQL whose logs are read.
 YEARS = range(2019, 2027)
@@ -66,7 +66,7 @@ def test_an_ambiguous_one_is_refused_unless_the_zone_uses_it() -> None:
 
 def test_a_zone_must_exist() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'Europe/Berlin'"):
-        timezone_of({"timezone": "Europe/Berlim"})
+        get_timezone({"timezone": "Europe/Berlim"})
 
 
 CSV_TAIL = ',"a","d",7,"[local]",65a1.62c,1,"SELECT",2026-07-01 12:00:00 @,3/4,0,LOG,00000,"x",,,,,,,,,"psql",,,0\n'

@@ -2,7 +2,15 @@
 
 import pytest
 
-from citus_analysis.plots.theme import COLOURS, PART_COLOURS, SYSTEM_COLOURS, colours_of, new_figure, style_of, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    PART_COLOURS,
+    SYSTEM_COLOURS,
+    assign_colours,
+    get_style,
+    new_figure,
+    text,
+)
 
 
 def test_names_from_files_are_no_markup() -> None:
@@ -16,7 +24,7 @@ def test_axes_carry_units() -> None:
 
 
 def test_styles_stay_apart_beyond_the_palette() -> None:
-    styles = [style_of(n) for n in range(2 * len(COLOURS))]
+    styles = [get_style(n) for n in range(2 * len(COLOURS))]
     assert len(set(styles)) == len(styles)
 
 
@@ -34,6 +42,6 @@ def test_each_name_of_a_notion_has_a_colour_of_its_own(known: dict[str, str]) ->
 
 
 def test_a_name_keeps_its_colour_whatever_is_drawn_beside_it() -> None:
-    assert colours_of(["aurora"])["aurora"] == colours_of(["x", "citus", "aurora"])["aurora"] == COLOURS[5]
-    many = colours_of([f"s{n}" for n in range(9)])
+    assert assign_colours(["aurora"])["aurora"] == assign_colours(["x", "citus", "aurora"])["aurora"] == COLOURS[5]
+    many = assign_colours([f"s{n}" for n in range(9)])
     assert len(set(many.values())) == len(COLOURS)

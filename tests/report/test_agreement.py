@@ -114,7 +114,7 @@ def test_scale_and_the_report_agree_on_every_point_and_model(
         rows = panels.relative.filter(operation=panel.operation, series=panel.series).sort(axis)
         points = [(p.size, p.speedup.estimate, *p.speedup.ends, p.efficiency.estimate) for p in curve.points]
         assert rows.select(axis, "speedup", "speedup_low", "speedup_high", "efficiency").rows() == points
-        means = panels.means_of(panel).sort(axis)
+        means = panels.get_means(panel).sort(axis)
         throughputs = [(p.throughput.n, p.throughput.estimate, *p.throughput.ends) for p in curve.points]
         assert means.select("n", "mean", "low", "high").rows() == throughputs
     assert panels.models.height == sum(len(curve.model_rows()) for curve in study)

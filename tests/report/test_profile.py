@@ -78,15 +78,15 @@ def study(given: Tables, selection: Selection) -> ProfileStudy:
 
 
 def test_bars_add_up_to_the_whole_statement(study: ProfileStudy) -> None:
-    bars = study.spans_of("insert").group_by("name").agg(pl.col("mean_us").sum()).rows_by_key("name", unique=True)
+    bars = study.select_spans("insert").group_by("name").agg(pl.col("mean_us").sum()).rows_by_key("name", unique=True)
     assert bars["1 worker, remote"] == pytest.approx((1012.0,), rel=0.01)
     assert bars["4 workers, remote"] == pytest.approx((4012.0,), rel=0.01)
 
 
 def test_names_say_which_times_lack_the_commit(study: ProfileStudy) -> None:
-    assert set(study.spans_of("insert")["name"]) >= {"4 workers, local (no commit)", "4 workers, remote"}
-    assert "binary, 4 workers, remote (commit in L)" in set(study.spans_of("insert", main=False)["name"])
-    assert set(study.spans_of("select")["name"]) >= {"4 workers, local", "4 workers, remote"}
+    assert set(study.select_spans("insert")["name"]) >= {"4 workers, local (no commit)", "4 workers, remote"}
+    assert "binary, 4 workers, remote (commit in L)" in set(study.select_spans("insert", main=False)["name"])
+    assert set(study.select_spans("select")["name"]) >= {"4 workers, local", "4 workers, remote"}
 
 
 def test_warnings_say_where_the_commit_is(study: ProfileStudy) -> None:

@@ -34,7 +34,7 @@ DECIDED = {"faster", "slower", "higher", "lower"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionRuns:
     """A question as the library takes it, and its command."""
 
     by: str
@@ -56,16 +56,16 @@ class Asked:
         )
 
 
-def questions(dataset: Dataset, number: int, seed: int) -> list[Asked]:
+def questions(dataset: Dataset, number: int, seed: int) -> list[QuestionRuns]:
     """Questions that the recording answers, drawn at random."""
-    chance, found = random.Random(seed), list[Asked]()
+    chance, found = random.Random(seed), list[QuestionRuns]()
     runs = select_runs(dataset).runs
     while len(found) < number:
         by = chance.choice(COLUMNS)
         levels = [None, *runs[by].drop_nulls().unique().sort().to_list()]
         base = chance.choice(levels)
         only: dict[str, object] = chance.choice([{}, {}, {"phase": "load"}, {"phase": "run"}])
-        asked = Asked(
+        asked = QuestionRuns(
             by,
             chance.choice(METRICS),
             None if base is None or base == "" else str(base),
@@ -82,7 +82,7 @@ def questions(dataset: Dataset, number: int, seed: int) -> list[Asked]:
     return found
 
 
-def printed(dataset: Dataset, asked: Asked, *more: str) -> str:
+def printed(dataset: Dataset, asked: QuestionRuns, *more: str) -> str:
     done = CliRunner().invoke(commands, ["compare", str(dataset.path), *asked.options, *more], standalone_mode=False)
     assert done.exception is None, done.output
     return done.stdout
@@ -146,7 +146,7 @@ def test_the_same_runs_have_the_same_verdict_by_whatever_column_they_are_named(d
 
 def test_the_page_its_tables_and_sentences_say_what_the_command_says(demonstration: Dataset, tmp_path: Path) -> None:
     report = render_report("comparison", str(demonstration.path), tmp_path, {"level": "0.9"}, html=False)
-    asked = Asked("variant", "throughput_ops_s", None, {}, 0.05, 0.9)
+    asked = QuestionRuns("variant", "throughput_ops_s", None, {}, 0.05, 0.9)
     answer = asked.answer(demonstration)
     document = json.loads(printed(demonstration, asked, "--json"))["comparisons"]
     (file,) = (path for path in report.tables if path.name == "ratios.csv")

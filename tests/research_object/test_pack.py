@@ -19,7 +19,7 @@ from citus_analysis.cli import main
 from citus_analysis.core import extras
 from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import DatasetError, InputError, UsageError
-from citus_analysis.research_object import Packed
+from citus_analysis.research_object import PackResult
 from citus_analysis.research_object.packing import build_data_package
 from citus_analysis.runner.experiment import load_experiment
 from citus_analysis.runner.journal import Journal
@@ -43,7 +43,7 @@ def dataset(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packed(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Packed:
+def packed(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> PackResult:
     folder = tmp_path_factory.mktemp("packed")
     claims = folder / "claims.yml"
     claims.write_text(
@@ -57,7 +57,7 @@ def packed(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Packed:
 
 
 @pytest.fixture
-def copy(packed: Packed, tmp_path: Path) -> Path:
+def copy(packed: PackResult, tmp_path: Path) -> Path:
     return Path(shutil.copytree(packed.folder, tmp_path / "moved"))
 
 
@@ -80,7 +80,7 @@ def test_it_is_reproduced_elsewhere(copy: Path) -> None:
     assert found["versions"] == []
 
 
-def test_facts_that_were_stated_are_kept(packed: Packed) -> None:
+def test_facts_that_were_stated_are_kept(packed: PackResult) -> None:
     checks = json.loads((packed.folder / "checks.json").read_text(encoding="utf-8"))
     assert checks["ingests"] == [{"sources": ["w2-lock-load"], "stated": {"workload": "Z"}}]
     opened = ca.open_dataset(packed.folder / "dataset")
@@ -92,13 +92,13 @@ def test_facts_that_were_stated_are_kept(packed: Packed) -> None:
     assert claim["judged_by"] == "runs"
 
 
-def test_a_wheel_is_found_by_the_first_command(packed: Packed) -> None:
+def test_a_wheel_is_found_by_the_first_command(packed: PackResult) -> None:
     assert (packed.folder / "software" / "citus_analysis-0.1.0-py3-none-any.whl").read_bytes() == b"a wheel"
     readme = (packed.folder / "README.md").read_text(encoding="utf-8")
     assert "pip install -r requirements.lock --find-links software\n" in readme
 
 
-def test_what_was_hidden_is_said(packed: Packed) -> None:
+def test_what_was_hidden_is_said(packed: PackResult) -> None:
     assert {one.name.rpartition("/")[2].partition("_")[0]: one.masked for one in packed.raw} == {
         "load": 2,
         "monitor": 2,
@@ -117,7 +117,7 @@ def test_a_file_that_holds_no_claims_is_refused(raw: Path, tmp_path: Path) -> No
     assert not (tmp_path / "object").exists()
 
 
-def test_the_same_files_give_the_same_folder(packed: Packed, raw: Path, tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_folder(packed: PackResult, raw: Path, tmp_path: Path) -> None:
     shutil.copytree(raw, tmp_path / "other" / raw.name)
     ca.ingest(tmp_path / "other" / raw.name, tmp_path / "ds", meta={"workload": "Z"})
     claims = packed.folder.parent / "claims.yml"
@@ -135,7 +135,7 @@ def hashes(folder: Path) -> list[str]:
     return (folder / "manifest-sha256.txt").read_text(encoding="utf-8").splitlines()
 
 
-def test_nothing_names_a_place_or_a_host(packed: Packed, raw: Path) -> None:
+def test_nothing_names_a_place_or_a_host(packed: PackResult, raw: Path) -> None:
     for path in packed.folder.rglob("*"):
         assert not path.is_file() or str(raw.parent).encode() not in path.read_bytes(), path
         assert not path.is_file() or str(packed.folder.parent).encode() not in path.read_bytes(), path
@@ -236,7 +236,7 @@ def test_a_missing_package_is_said(dataset: Path, tmp_path: Path, monkeypatch: p
         ca.pack(dataset, tmp_path / "object")
 
 
-def test_the_crate_names_files_and_processes(packed: Packed) -> None:
+def test_the_crate_names_files_and_processes(packed: PackResult) -> None:
     crate = ROCrate(packed.folder)
     actions = {entity.id: entity for entity in crate.get_entities() if entity.type == "CreateAction"}
     assert actions.keys() == {"#ingest", "#check", "#report-server"}
@@ -248,7 +248,7 @@ def test_the_crate_names_files_and_processes(packed: Packed) -> None:
     assert {name for name in there if not name.startswith("dataset/")} - written_last <= named
 
 
-def test_the_descriptor_is_the_schema_of_the_files(packed: Packed) -> None:
+def test_the_descriptor_is_the_schema_of_the_files(packed: PackResult) -> None:
     document = json.loads((packed.folder / "tables.json").read_text(encoding="utf-8"))
     kinds = {"int32": "integer", "int64": "integer", "uint64": "integer", "double": "number", "bool": "boolean"}
     for resource in document["resources"]:

@@ -25,7 +25,7 @@ def read(path: Path) -> tuple[Format | None, dict[str, pl.DataFrame]]:
     return found, {table: pl.concat(piece.frame(table) for piece in pieces) for table in (*found.tables, "rejects")}
 
 
-def run_of(clients: pl.DataFrame) -> dict[str, Any]:
+def find_run(clients: pl.DataFrame) -> dict[str, Any]:
     """The row of `runs` of main clients."""
     part = pl.int_range(pl.len(), dtype=pl.Int32)
     named = clients.with_columns(**{name: pl.lit(value) for name, value in _IDENTITY.items()}, role=pl.lit("main"))

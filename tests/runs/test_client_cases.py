@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.client_runs import CASES, read, run_of
+from tests.runs.client_runs import CASES, find_run, read
 
 PRESCRIBED = "operations were rolled back, as TPC-C prescribes"
 #: File -> its format, and values of its row in `clients` and of its run.
@@ -102,7 +102,7 @@ def test_what_a_client_printed_and_how_its_run_is_judged(name: str) -> None:
     assert found.name == expected_format
     client = tables["clients"].row(0, named=True)
     assert {column: client[column] for column in of_client} == of_client
-    run = run_of(tables["clients"])
+    run = find_run(tables["clients"])
     assert {column: run[column] for column in of_run} == of_run
 
 
@@ -172,7 +172,7 @@ def test_a_result_that_is_not_known_is_none(tmp_path: Path) -> None:
     changed = tmp_path / "changed.log"
     changed.write_text((CASES / source).read_text(encoding="utf-8").replace(known, unknown), encoding="utf-8")
     _, tables = read(changed)
-    run = run_of(tables["clients"])
+    run = find_run(tables["clients"])
     assert (run["status"], run["throughput_ops_s"]) == ("failed", None)
 
 
@@ -181,6 +181,6 @@ def test_a_virtual_user_that_ran_transactions_and_failed_makes_the_run_fail(tmp_
     changed = tmp_path / "changed.log"
     changed.write_text(text.replace("Vuser 4:FINISHED SUCCESS", "Vuser 4:FINISHED FAILED"), encoding="utf-8")
     _, tables = read(changed)
-    run = run_of(tables["clients"])
+    run = find_run(tables["clients"])
     told = "1 of 8 client threads never connected, or ended early; errors of virtual users that were printed: 1"
     assert (run["status"], run["status_reason"]) == ("failed", told)

@@ -45,7 +45,7 @@ class System:
 
 
 @dataclass
-class Measured:
+class MeasurementResult:
     """What a run of the simulation shows, as clients and traces would."""
 
     threads: int
@@ -63,7 +63,7 @@ class _Station:
     busy_us: float = 0.0
 
 
-def simulate(system: System, threads: int, operations: int = 20_000, seed: int = 1) -> Measured:
+def simulate(system: System, threads: int, operations: int = 20_000, seed: int = 1) -> MeasurementResult:
     """Run until so many operations are done, of which the first fifth is warm-up."""
     return _Run(system, threads, operations, seed).result()
 
@@ -84,7 +84,7 @@ class _Run:
         draws = self.random.gamma(step.stages, step.mean_us / step.stages, self.operations + 4 * self.threads)
         return [float(value) for value in draws]
 
-    def result(self) -> Measured:
+    def result(self) -> MeasurementResult:
         now, warm = 0.0, self.operations // 5
         for thread in range(self.threads):
             self._arrive(thread, float(self.random.uniform(0, 100)))
@@ -99,7 +99,7 @@ class _Run:
         count, lasted = self.done - warm, now - self.begun
         parts = {part: self.spent[part] / count for part in PARTS}
         use = {n: min(s.busy_us / lasted / s.servers, 1.0) for n, s in self.stations.items() if 0 < s.servers < np.inf}
-        return Measured(self.threads, count / lasted * 1e6, parts, self.spent["client"] / count, use)
+        return MeasurementResult(self.threads, count / lasted * 1e6, parts, self.spent["client"] / count, use)
 
     def _service(self, step: int) -> float:
         pool = self.pools[step]
@@ -145,7 +145,9 @@ class _Run:
             self._arrive(thread, now)
 
 
-def tables(runs: Sequence[Measured], cpus: Mapping[str, Sequence[str]] | None = None) -> dict[str, pl.DataFrame]:
+def tables(
+    runs: Sequence[MeasurementResult], cpus: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, pl.DataFrame]:
     """The tables that an ingest of these runs would give, as far as a blocked-time analysis reads them.
 
     `cpus` are the sampled stations, each with its nodes; parents run on the nodes of the first one, children on those
@@ -187,7 +189,9 @@ def tables(runs: Sequence[Measured], cpus: Mapping[str, Sequence[str]] | None = 
     return given
 
 
-def _samples(runs: Sequence[Measured], names: Sequence[str], cpus: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+def _samples(
+    runs: Sequence[MeasurementResult], names: Sequence[str], cpus: Mapping[str, Sequence[str]]
+) -> pl.DataFrame:
     """A sample of each node's CPU per second."""
     seconds = int(LASTED.total_seconds())
     rows = [

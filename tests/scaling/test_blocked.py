@@ -10,7 +10,7 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.scaling import predicted_changes, throughput_curves
 from citus_analysis.scaling.network_what_if import TOLERATED_PERCENT
-from tests.scaling.closed_networks import PARTS, SYSTEMS, Measured, simulate, tables
+from tests.scaling.closed_networks import PARTS, SYSTEMS, MeasurementResult, simulate, tables
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"
 #: Recordings of 1 to 32 clients that wait 2 ms between two queries, on one server that has one core.
@@ -33,12 +33,12 @@ def one_count(recorded: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def shared() -> list[Measured]:
+def shared() -> list[MeasurementResult]:
     """Parents and children on the same 8 cores, as in a cluster where every node is asked and has shards."""
     return [simulate(SYSTEMS["shared 8 cores"], threads) for threads in (1, 4, 16, 64)]
 
 
-def test_sampled_nodes_tell_that_parents_and_children_share_cores(shared: list[Measured]) -> None:
+def test_sampled_nodes_tell_that_parents_and_children_share_cores(shared: list[MeasurementResult]) -> None:
     (found,) = scaling.blocked_time(tables(shared, {"cpu": ["1", "2"]}))
     assert found.refused is None
     assert found.network.startswith("parent + child at servers")
@@ -52,7 +52,7 @@ def test_sampled_nodes_tell_that_parents_and_children_share_cores(shared: list[M
     assert found.demands_us["child"] == pytest.approx(900, rel=0.03)
 
 
-def test_one_thread_count_shows_where_time_goes_but_predicts_nothing(shared: list[Measured]) -> None:
+def test_one_thread_count_shows_where_time_goes_but_predicts_nothing(shared: list[MeasurementResult]) -> None:
     (found,) = scaling.blocked_time(tables(shared[-1:]))
     assert found.refused is not None
     assert found.refused.startswith("1 thread count (64) measured: at least 3 are needed")
@@ -62,7 +62,7 @@ def test_one_thread_count_shows_where_time_goes_but_predicts_nothing(shared: lis
     assert "no CPU was sampled" in "; ".join(found.warnings)
 
 
-def test_unevenly_busy_nodes_are_not_one_station(shared: list[Measured]) -> None:
+def test_unevenly_busy_nodes_are_not_one_station(shared: list[MeasurementResult]) -> None:
     given = tables(shared[-1:], {"cpu": ["1", "2"]})
     idle = pl.when(pl.col("node").cast(pl.String) == "2").then(60.0).otherwise("idle_percent")
     given["cpu_samples"] = given["cpu_samples"].with_columns(idle_percent=idle)

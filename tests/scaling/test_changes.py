@@ -8,7 +8,7 @@ import pytest
 
 from citus_analysis import scaling
 from citus_analysis.scaling.network_what_if import Placement, Predicted, RunTimes, WhatIf, change_table
-from tests.scaling.closed_networks import SYSTEMS, Measured, System, simulate
+from tests.scaling.closed_networks import SYSTEMS, MeasurementResult, System, simulate
 
 THREADS = (1, 4, 16, 32, 64)
 SHARED = SYSTEMS["shared 8 cores"]
@@ -34,12 +34,12 @@ CHANGES: dict[str, tuple[Callable[[System], System], int]] = {
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[Measured]:
+def runs() -> list[MeasurementResult]:
     return [simulate(SHARED, threads) for threads in THREADS]
 
 
 @pytest.fixture(scope="module")
-def found(runs: list[Measured]) -> WhatIf:
+def found(runs: list[MeasurementResult]) -> WhatIf:
     cores = Placement(("parent", "child"), utilisation={run.threads: run.utilisation["cpu"] for run in runs})
     return scaling.what_if([RunTimes(run.threads, run.throughput_ops_s, run.parts_us) for run in runs], [cores])
 
@@ -73,7 +73,7 @@ def test_the_curve_contains_thread_counts_that_were_not_measured(found: WhatIf) 
     assert {"amdahl", "usl"} <= set(curves["model"])
 
 
-def test_a_prediction_draws_its_curves_through_what_was_measured(runs: list[Measured], found: WhatIf) -> None:
+def test_a_prediction_draws_its_curves_through_what_was_measured(runs: list[MeasurementResult], found: WhatIf) -> None:
     drawn = {trace.name: trace for trace in found.plot().data if trace.name}
     assert {"queueing network (MVA)", "Amdahl", "USL", "runs"} <= set(drawn)
     measured = drawn["runs"]
@@ -82,7 +82,7 @@ def test_a_prediction_draws_its_curves_through_what_was_measured(runs: list[Meas
     assert curve[64] == pytest.approx(runs[-1].throughput_ops_s, rel=0.05)
 
 
-def test_servers_whose_capacity_was_never_reached_are_not_doubled(runs: list[Measured]) -> None:
+def test_servers_whose_capacity_was_never_reached_are_not_doubled(runs: list[MeasurementResult]) -> None:
     few = [run for run in runs if run.threads <= 16]
     found = scaling.what_if([RunTimes(run.threads, run.throughput_ops_s, run.parts_us) for run in few[:2] + few[-1:]])
     for one in scaling.predicted_changes(found):

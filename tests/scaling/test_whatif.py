@@ -9,14 +9,14 @@ import pytest
 from citus_analysis import scaling
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.network_what_if import TOLERATED_PERCENT, Placement, RunTimes, WhatIf
-from tests.scaling.closed_networks import INF, PARTS, SYSTEMS, Measured, Step, System, simulate
+from tests.scaling.closed_networks import INF, PARTS, SYSTEMS, MeasurementResult, Step, System, simulate
 
 THREADS = (1, 4, 16, 32, 64)
 #: What the simulation itself may be off by.
 NOISE = 1.02
 
 
-def times(measured: Measured) -> RunTimes:
+def times(measured: MeasurementResult) -> RunTimes:
     return RunTimes(measured.threads, measured.throughput_ops_s, measured.parts_us)
 
 
@@ -33,7 +33,7 @@ def queues_of(system: System) -> dict[str, tuple[str, ...]]:
     }
 
 
-def known(system: System, runs: list[Measured], what: str) -> list[Placement]:
+def known(system: System, runs: list[MeasurementResult], what: str) -> list[Placement]:
     if what == "times":
         return []
     if what == "cores":
@@ -44,7 +44,7 @@ def known(system: System, runs: list[Measured], what: str) -> list[Placement]:
     ]
 
 
-def true_gains(system: System, runs: list[Measured]) -> dict[str, float]:
+def true_gains(system: System, runs: list[MeasurementResult]) -> dict[str, float]:
     now = runs[-1].throughput_ops_s
     return {part: simulate(system.without(part), runs[-1].threads).throughput_ops_s / now for part in PARTS}
 

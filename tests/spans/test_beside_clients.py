@@ -36,7 +36,7 @@ def test_histograms_end_where_few_statements_are_left() -> None:
 
 
 def test_histograms_of_several_groups_have_the_same_bins(study: ProfileStudy) -> None:
-    times = study.times_of("insert")
+    times = study.get_times("insert")
     histogram = time_histogram(times)
     counts = histogram.group_by("series").agg(pl.col("count").sum() + pl.col("beyond").first(), pl.col("n").first())
     assert (counts["count"] == counts["n"]).all()

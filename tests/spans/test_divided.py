@@ -56,7 +56,7 @@ def taken_in(recording: Recording, folder: Path) -> tuple[Pass, int, int]:
     tracemalloc.start()
     try:
         records = Pass(files, recording.nodes, distributed=True, keep=shelf, groups=3)
-        records.take_in(rows)
+        records.consume(rows)
         gc.collect()
         return records, tracemalloc.get_traced_memory()[0], shelf.bytes
     finally:

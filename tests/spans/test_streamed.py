@@ -27,7 +27,7 @@ def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
     files = number_files(recording.log_events)[0]
     records = Pass(files, recording.nodes, distributed=True, keep=keep_in_memory, groups=groups)
-    records.take_in(batches(recording, files, rows_at_once))
+    records.consume(batches(recording, files, rows_at_once))
     return records
 
 

@@ -48,7 +48,7 @@ def test_not_worse_is_the_one_sided_welch_test_of_the_logarithms() -> None:
     """Of samples whose logarithms have the spread that the delta method states, to first order."""
     rng = np.random.default_rng(5)
     a, b = 100 + rng.normal(size=40), 100 + rng.normal(size=40)
-    found = Evidence.of_summaries(compute_sample_moments(a), compute_sample_moments(b)).p_not_worse(0.005)
+    found = Evidence.from_summaries(compute_sample_moments(a), compute_sample_moments(b)).p_not_worse(0.005)
     shifted = stats.ttest_ind(np.log(a) + math.log(1.005), np.log(b), equal_var=False, alternative="greater")
     assert found == pytest.approx(shifted.pvalue, rel=0.01)
 

@@ -82,14 +82,19 @@ def command(
 def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) -> None:
     """One page for each part whose statements are known; what was written is said beside the result."""
     from citus_analysis.attribution.sentences import describe_top_contributors
-    from citus_analysis.explorer import Exploration, Selection, freeze
+    from citus_analysis.explorer import Exploration, StatementSelection, freeze
 
     explorations = {side: Exploration(dataset) for side, dataset in datasets.items()}
     out.mkdir(parents=True, exist_ok=True)
     for number, cause in enumerate(found.carried, 1):
-        if cause.carriers is not None:
+        if cause.top_contributors is not None:
             page = out / f"part-{number}.html"
-            freeze(explorations[cause.carriers.side], page, Selection.of(cause.carriers.selection), statements=_OPENED)
+            freeze(
+                explorations[cause.top_contributors.side],
+                page,
+                StatementSelection.of(cause.top_contributors.selection),
+                statements=_OPENED,
+            )
             click.echo(f"{make_printable(str(page))}: {describe_top_contributors(cause)}", err=True)
     if not found.carried:
         click.echo("no page: no part of the difference is of traced statements", err=True)

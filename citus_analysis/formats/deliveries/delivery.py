@@ -15,7 +15,7 @@ import numpy as np
 from citus_analysis.core.parallel import prefetch_in_thread
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.formats.deliveries.content import BLOCK_BYTES, LINE_CAP, MARKS, Content, StreamReader
-from citus_analysis.formats.deliveries.line_prefixes import Decoration
+from citus_analysis.formats.deliveries.line_prefixes import LinePrefix
 from citus_analysis.formats.deliveries.log_services import Export
 from citus_analysis.formats.deliveries.placed_lines import (
     WHOLE,
@@ -55,7 +55,7 @@ def _cut_anywhere(content: Content) -> Iterator[PlacedLines]:
     with closing(content.open()) as stream:
         reader, offset = StreamReader(stream, content.path), 0
         while data := reader.read(BLOCK_BYTES):
-            yield PlacedLines.of_file(data, offset)
+            yield PlacedLines.from_file(data, offset)
             offset += len(data)
 
 
@@ -118,7 +118,7 @@ def _convert_to_utf8(data: bytes, bounds: Integers, offset: int, codec: str) -> 
 
 #: Threads that undo a delivery of which all is needed.
 JOBS: Final = 2
-_STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration, "export": Export}
+_STEPS: Final[Mapping[str, type[Step]]] = {"line_prefix": LinePrefix, "export": Export}
 
 
 @dataclass(frozen=True)

@@ -314,7 +314,7 @@ class GrowingText:
 
     def __init__(self) -> None:
         self.data = b""
-        self._lines = PlacedLines.of_file(b"", 0)
+        self._lines = PlacedLines.from_file(b"", 0)
 
     def add(self, lines: PlacedLines) -> None:
         """Append lines."""
@@ -332,17 +332,19 @@ class GrowingText:
         self.data = self.data[count:]
         self._lines = PlacedLines(b"", old.starts[first:] - count, old.begins[first:], old.ends[first:])
 
-    def begins_of(self, positions: Integers) -> Integers:
+    def get_begins(self, positions: Integers) -> Integers:
         """Where in the file the bytes at these positions are."""
-        line, within, linear = self._found(positions)
+        line, within, linear = self._find_positions(positions)
         return self._lines.begins[line] + np.where(linear, within, 0)
 
-    def ends_of(self, positions: Integers) -> Integers:
+    def get_ends(self, positions: Integers) -> Integers:
         """Where in the file the bytes before these positions end."""
-        line, within, linear = self._found(positions - 1)
+        line, within, linear = self._find_positions(positions - 1)
         return np.where(linear, self._lines.begins[line] + within + 1, self._lines.ends[line])
 
-    def _found(self, positions: Integers) -> tuple[Integers, Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    def _find_positions(
+        self, positions: Integers
+    ) -> tuple[Integers, Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
         """The line of each position, the offset in it, and whether the line stands in the file as it is."""
         lines = self._lines
         line = np.clip(np.searchsorted(lines.starts, positions, side="right") - 1, 0, max(len(lines) - 1, 0))
@@ -457,12 +459,12 @@ class Decoder:
         found: list[pl.DataFrame] = []
         for first, end in pairwise([0, *edges.tolist(), len(plain)]):
             if plain[first]:
-                found += decode_by_bisection(self._decoded, lambda row: self._each(row, row + 1), first, end)
+                found += decode_by_bisection(self._decode, lambda row: self._each(row, row + 1), first, end)
             else:
                 found.append(self._each(first, end))
         return pl.concat(found).with_columns(raw=slice_byte_texts(data, starts))
 
-    def _decoded(self, first: int, end: int) -> pl.DataFrame | None:
+    def _decode(self, first: int, end: int) -> pl.DataFrame | None:
         from pyarrow import json as arrow_json
 
         begin, size = int(self._starts[first]), int(self._starts[end] - self._starts[first])
@@ -588,7 +590,7 @@ def _decode_csv_records(shape: ExportShape, text: GrowingText, bounds: Integers)
         return _decode_csv_text(shape, memoryview(data)[bounds[first] : bounds[end]], end - first)
 
     records = pl.concat(decode_by_bisection(decoded, lambda _: lost, 0, len(bounds) - 1)).with_columns(
-        raw=slice_byte_texts(data, bounds), begin=text.begins_of(bounds[:-1]), end=text.ends_of(bounds[1:])
+        raw=slice_byte_texts(data, bounds), begin=text.get_begins(bounds[:-1]), end=text.get_ends(bounds[1:])
     )
     # Blank lines, and the header wherever it stands, are no records.
     blank = np.diff(bounds) <= len(b"\r\n")
@@ -699,8 +701,8 @@ def _build_journal_records(
     }
     return pl.DataFrame(fields).with_columns(
         raw=pl.Series([text.data[begin:end] for begin, end, _ in found], dtype=pl.Binary),
-        begin=text.begins_of(np.array([begin for begin, _, _ in found], np.int64)),
-        end=text.ends_of(np.array([end for _, end, _ in found], np.int64)),
+        begin=text.get_begins(np.array([begin for begin, _, _ in found], np.int64)),
+        end=text.get_ends(np.array([end for _, end, _ in found], np.int64)),
         parsed=pl.Series([entry is not None for _, _, entry in found]),
     )
 
@@ -912,7 +914,7 @@ class _BracketWalk:
         #: Whether the array of records was seen in what was opened first.
         self._reached = True
         self._outer: Mapping[str, object] | None = None
-        self._found: list[_RecordGroup] = []
+        self._find_positions: list[_RecordGroup] = []
 
     def add(self, lines: PlacedLines) -> None:
         """Read the next stretch."""
@@ -928,12 +930,12 @@ class _BracketWalk:
         level = np.where(opens, depths - 1, depths)
         near = level <= len(self._path)
         base, self._read = self._read, self._read + len(whole)
-        if self._followed(places[near] + base, opens[near], level[near]):
+        if self._follow_places(places[near] + base, opens[near], level[near]):
             self._forget()
         else:
             self._give_up()
 
-    def _followed(self, places: Integers, opens: Bools, level: Integers) -> bool:
+    def _follow_places(self, places: Integers, opens: Bools, level: Integers) -> bool:
         """Follow brackets; False from the first on that may not stand where it does."""
         depth = len(self._path)
         leaves = np.append(np.flatnonzero(level != depth), len(level))
@@ -981,7 +983,7 @@ class _BracketWalk:
 
     def complete(self) -> list[_RecordGroup]:
         """The records since the last call."""
-        found, self._found = self._found, []
+        found, self._find_positions = self._find_positions, []
         return found
 
     def _opening(self, place: int) -> bool:
@@ -1048,13 +1050,13 @@ class _BracketWalk:
             self._keep([begin], [begin + len(bare)])
 
     def _keep(self, begins: list[int], ends: list[int]) -> None:
-        if not self._found or self._found[-1].outer is not self._outer:
-            self._found.append(_RecordGroup(self._outer))
-        found = self._found[-1]
+        if not self._find_positions or self._find_positions[-1].outer is not self._outer:
+            self._find_positions.append(_RecordGroup(self._outer))
+        found = self._find_positions[-1]
         data = self._text.data
         found.pieces += [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-        found.begins += self._text.begins_of(np.array(begins)).tolist()
-        found.ends += self._text.ends_of(np.array(ends)).tolist()
+        found.begins += self._text.get_begins(np.array(begins)).tolist()
+        found.ends += self._text.get_ends(np.array(ends)).tolist()
 
     def _give_up(self) -> None:
         """Hand on all lines from the damaged place on."""

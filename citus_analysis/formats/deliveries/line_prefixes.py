@@ -1,8 +1,8 @@
 r"""Lines that something wrote more before: a stamp, the name of a container, a host or a file, a counter, a quote.
 
 Example:
-    >>> step = Decoration(pattern=r"(?P<name>\S+) +\| ", kind="Docker Compose", only="db-1", others=("web-1",))
-    >>> text = PlacedLines.of_file(b"db-1  | LOG:  ready\nweb-1 | GET /\ndb-1  | \tmore\n", 0)
+    >>> step = LinePrefix(pattern=r"(?P<name>\S+) +\| ", kind="Docker Compose", only="db-1", others=("web-1",))
+    >>> text = PlacedLines.from_file(b"db-1  | LOG:  ready\nweb-1 | GET /\ndb-1  | \tmore\n", 0)
     >>> [undone.data for undone in step.undo(iter([text]))], [view.only for view in step.views(iter([text]))]
     ([b'LOG:  ready\n\tmore\n'], ['db-1', 'web-1'])
 """
@@ -52,7 +52,7 @@ _ESCAPED_TAB: Final = "#011"
 
 
 @dataclass(frozen=True)
-class Decoration(Step):
+class LinePrefix(Step):
     """What stands before each line.
 
     Attributes:
@@ -61,7 +61,7 @@ class Decoration(Step):
             occurs in a piece that continues the line before; a pattern with pieces has no names.
         kind: what people call it.
         only: the name whose lines are kept; None: all lines are.
-        first: lines without the decoration, or with a name that is not in `others`, are kept too.
+        first: lines without the line prefix, or with a name that is not in `others`, are kept too.
         others: the other names in the file.
         coloured: sequences that colour a text are removed, wherever they are.
         escaped: `#011` stands for a tab.
@@ -69,8 +69,8 @@ class Decoration(Step):
         unordered: the lines are not in the order of their stamps, and are sorted by them.
         newest_first: the newest line comes first.
         believed: the lines are believed to be in the order of their stamps.
-        noise: regular expression of whole lines without the decoration that its program writes about itself. So are
-            all lines before the first with the decoration.
+        noise: regular expression of whole lines without the line prefix that its program writes about itself. So are
+            all lines before the first with the line prefix.
     """
 
     pattern: str
@@ -114,7 +114,7 @@ class Decoration(Step):
         """Whether names stand before the lines."""
         return "(?P<name>" in self.pattern
 
-    def views(self, texts: Iterator[PlacedLines], jobs: int = 1) -> list[Decoration]:
+    def views(self, texts: Iterator[PlacedLines], jobs: int = 1) -> list[LinePrefix]:
         """One step for each name in a text, which knows whether to sort."""
         found = determine_name_orders(map_in_order(texts, self._names_and_times, jobs, "names"))
         orders = cast("dict[str | None, Order]", found) or {None: Order()}
@@ -132,26 +132,26 @@ class Decoration(Step):
 
     def _names_and_times(self, text: PlacedLines) -> pl.DataFrame:
         """Names in a text and the times of their lines; without times if the stamps have no dates."""
-        lines = self._uncoloured(convert_lines_to_rows(text)["text"])
+        lines = self._remove_colours(convert_lines_to_rows(text)["text"])
         times = self._times(lines) if has_date(self._shown_stamp(lines)) else NO_TIME
-        rows = self._said(lines, "name").alias("name").to_frame().with_columns(time=times)
+        rows = self._extract_group(lines, "name").alias("name").to_frame().with_columns(time=times)
         return rows.drop_nulls("name") if self.is_named else rows
 
-    def _said(self, lines: pl.Series, group: str) -> pl.Series:
+    def _extract_group(self, lines: pl.Series, group: str) -> pl.Series:
         """What a group of the pattern, in which all groups have names, says of each line; null where it is silent."""
         before, found, _ = self.pattern.partition(f"(?P<{group}>")
         return lines.str.extract(self._anchored, before.count("(?P<") + 1) if found else lines.clear(len(lines))
 
     def _shown_stamp(self, lines: pl.Series) -> str:
         """The first stamp of some lines; empty if they have none."""
-        stamps = self._said(lines.head(_FIRST), "stamp").drop_nulls()
+        stamps = self._extract_group(lines.head(_FIRST), "stamp").drop_nulls()
         return str(stamps[0]) if len(stamps) else ""
 
     def _times(self, lines: pl.Series) -> pl.Series:
         """The times of the stamps in µs since 1970-01-01 UTC."""
         import polars as pl
 
-        times = nanoseconds(self._said(lines, "stamp").cast(pl.Binary).to_arrow())
+        times = nanoseconds(self._extract_group(lines, "stamp").cast(pl.Binary).to_arrow())
         return pl.Series(np.where(times == NO_TIME, times, times // _NS_PER_US))
 
     @property
@@ -164,22 +164,22 @@ class Decoration(Step):
         return next((name for name in ("part", "joins") if f"(?P<{name}>" in self.pattern), "")
 
     def _undone(self, text: PlacedLines) -> pl.DataFrame:
-        """The lines without the decoration."""
+        """The lines without the line prefix."""
         import polars as pl
 
         rows = convert_lines_to_rows(text)
-        rows = rows.with_columns(self._uncoloured(rows["text"]))
+        rows = rows.with_columns(self._remove_colours(rows["text"]))
         if self.only is not None:
-            rows = rows.filter(self._kept(rows["text"]))
+            rows = rows.filter(self._keep_lines(rows["text"]))
         lines = rows["text"]
-        rows = rows.with_columns(self._stripped(lines), time=self._needed_times(lines))
+        rows = rows.with_columns(self._strip_prefix(lines), time=self._needed_times(lines))
         bare = pl.col("text").str.strip_chars_end("\r\n")
         if self._continuing == "part":
-            rows = rows.with_columns(open=self._said(lines, "part").eq("P").fill_null(value=False))
+            rows = rows.with_columns(open=self._extract_group(lines, "part").eq("P").fill_null(value=False))
             # A piece lacks the line end, so that the next one continues it.
             return rows.with_columns(pl.when("open").then(bare).otherwise("text"))
         if self._continuing:
-            return rows.with_columns(open=True, joins=self._said(lines, "joins").is_not_null())
+            return rows.with_columns(open=True, joins=self._extract_group(lines, "joins").is_not_null())
         return self._without_own_lines(rows, lines, at_start=text.begins[0] == 0)
 
     def _needed_times(self, lines: pl.Series) -> pl.Series | pl.Expr:
@@ -191,7 +191,7 @@ class Decoration(Step):
         return self._times(lines) if needed else pl.lit(None, pl.Int64)
 
     def _without_own_lines(self, rows: pl.DataFrame, lines: pl.Series, *, at_start: bool) -> pl.DataFrame:
-        """Rows of which those that the program of the decoration wrote about itself have no text, but keep their place.
+        """Rows in their places; those that the program of the line prefix wrote about itself have no text.
 
         Args:
             rows: the undone lines.
@@ -208,32 +208,32 @@ class Decoration(Step):
             own |= np.arange(len(lines)) < decorated.argmax()
         return rows.with_columns(text=pl.when(pl.Series(own)).then(pl.lit("")).otherwise("text"))
 
-    def _uncoloured(self, lines: pl.Series) -> pl.Series:
+    def _remove_colours(self, lines: pl.Series) -> pl.Series:
         return lines.str.replace_all(ANSI, "") if self.coloured else lines
 
-    def _kept(self, lines: pl.Series) -> pl.Series:
-        name = self._said(lines, "name")
+    def _keep_lines(self, lines: pl.Series) -> pl.Series:
+        name = self._extract_group(lines, "name")
         if self.first:
             return ~name.is_in(list(self.others)).fill_null(value=False)
         return name.eq(self.only).fill_null(value=False)
 
-    def _stripped(self, lines: pl.Series) -> pl.Series:
+    def _strip_prefix(self, lines: pl.Series) -> pl.Series:
         stripped = lines.str.replace(self._anchored, "")
         if self.escaped:
             stripped = stripped.str.replace_all(_ESCAPED_TAB, "\t", literal=True)
         return stripped
 
 
-# Decorations that known programs write, and what people call them.
+# Line prefixes that known programs write, and what people call them.
 
 JOURNAL: Final = "journal or syslog"
 _ISO = r"(?P<stamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2}))"
 _NAME = r"(?P<name>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
 #: Blanks at the end of a line are often removed.
 _END = r"(?: |\r?$)"
-#: Share of the lines that must have a decoration; a few others are a heading, or come from another program.
+#: Share of the lines that must have a line prefix; a few others are a heading, or come from another program.
 _SHARE: Final = 0.8
-#: Among so many lines at the beginning of a text, one has its decoration.
+#: Among so many lines at the beginning of a text, one has its line prefix.
 _FIRST_BYTES_OF_PROGRAM: Final = 20
 _COMPOSE = r"Attaching to |Gracefully stopping|(?:Stopping|Killing|Aborting) |\S+ exited with code [0-9]+"
 _JOURNAL = r"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries|cursor)"
@@ -244,12 +244,12 @@ _STERN = r"[+-] \S+ \u203a "
 
 
 class Known(NamedTuple):
-    """A decoration of a known program.
+    """A line prefix of a known program.
 
     Attributes:
-        pattern: as of :attr:`Decoration.pattern`.
+        pattern: as of :attr:`LinePrefix.pattern`.
         kind: what people call it.
-        noise: as of :attr:`Decoration.noise`.
+        noise: as of :attr:`LinePrefix.noise`.
     """
 
     pattern: str
@@ -282,7 +282,7 @@ KNOWN: Final = (
     Known(rf"{_ISO} {_NAME} [\w./-]+(?:\[[0-9]+\])?:{_END}", JOURNAL, _JOURNAL),
     Known(rf"{_ISO}{_END}", "stamped lines"),
 )
-#: What the beginning of a line looks like -> what people call it, where the lines show what a decoration is.
+#: What the beginning of a line looks like -> what people call it, where the lines show what a line prefix is.
 _DESCRIBED: Final = (
     (rf"(?:{STAMP_PATTERN}) [\w./@-]+ [\w./@-]+(?:\[[0-9]+\])?:", JOURNAL),
     (rf"(?:{STAMP_PATTERN})", "stamped lines"),
@@ -294,7 +294,7 @@ _DESCRIBED: Final = (
 
 
 def fits(known: Known, lines: Sequence[str]) -> bool:
-    """Whether nearly all lines that are not empty have a decoration, or are of its program.
+    """Whether nearly all lines that are not empty have a line prefix, or are of its program.
 
     Example:
         >>> [known.kind for known in KNOWN if fits(known, ["db-1  | one", "web-1 | two", "db-1  |"])]
@@ -311,7 +311,7 @@ def fits(known: Known, lines: Sequence[str]) -> bool:
 
 
 def name_line_prefix(decorated: str) -> Known:
-    """What people call a decoration that the lines show.
+    """What people call a line prefix that the lines show.
 
     Args:
         decorated: what stands before a line.
@@ -325,10 +325,10 @@ def name_line_prefix(decorated: str) -> Known:
     return Known("", kind, _JOURNAL if kind == JOURNAL else _STERN)
 
 
-# The decoration of a text: what its lines have in common before a text that a format knows.
+# The line prefix of a text: what its lines have in common before a text that a format knows.
 #
 # Lines are taken apart into stamps, numbers, words, blanks and single signs. As long as nearly all lines have the same
-# kind of piece at the same place, it may be part of a decoration. The decoration is the shortest such beginning after
+# kind of piece at the same place, it may be part of a line prefix. The line prefix is the shortest such beginning after
 # which a format knows the text; a text that a format knows as it is has none.
 
 #: Lines that are looked at.
@@ -338,7 +338,7 @@ _PIECES: Final = 30
 _BYTES: Final = 300
 #: Fewer lines have too much in common by chance.
 _FEWEST: Final = 2
-#: A format is less sure of a text without the heading that a decoration may have replaced.
+#: A format is less sure of a text without the heading that a line prefix may have replaced.
 _SURE: Final = 0.8
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB_BEFORE_TEXT: Final = b"#011"
@@ -376,22 +376,22 @@ class _PrefixPiece(NamedTuple):
     text: str
 
 
-def find_decoration(
+def find_line_prefix(
     head: bytes, knows: Knows, whole: Knows | None = None, *, only_known: bool = False
-) -> Decoration | None:
-    """The decoration of a text's lines after which a format knows the text; None if there is none.
+) -> LinePrefix | None:
+    """The line prefix of a text's lines after which a format knows the text; None if there is none.
 
     Args:
         head: the beginning of the text, which no format knows.
         knows: how sure a format is of a text.
         whole: the same, and that nothing of the text's own lines was taken away; asked where only the lines show what
-            a decoration is.
-        only_known: look only for decorations of known programs, which no tool's own lines resemble.
+            a line prefix is.
+        only_known: look only for line prefixes of known programs, which no tool's own lines resemble.
     """
     coloured = b"\x1b[" in head
     text = re.sub(ANSI.encode(), b"", head) if coloured else head
     if coloured and not only_known and knows(text) >= _SURE:
-        return Decoration("", "ANSI colours", coloured=True)
+        return LinePrefix("", "ANSI colours", coloured=True)
     lines = text[: text.rfind(b"\n") + 1 or len(text)].decode("utf-8", "replace").split("\n")
     lines = [line.rstrip("\r") for line in lines if line.strip()][:_LINES]
     if len(lines) < _FEWEST:
@@ -399,9 +399,9 @@ def find_decoration(
     known = (known for known in KNOWN if fits(known, lines))
     for one in known if only_known else chain(known, _list_candidate_prefixes(lines)):
         kind = f"{one.kind}, ANSI colours" if coloured else one.kind
-        found = Decoration(one.pattern, kind, coloured=coloured, noise=one.noise)
+        found = LinePrefix(one.pattern, kind, coloured=coloured, noise=one.noise)
         asked = whole if whole is not None and one not in KNOWN and one.kind != JOURNAL else knows
-        for view in found.views(iter([PlacedLines.of_file(head, 0)])):
+        for view in found.views(iter([PlacedLines.from_file(head, 0)])):
             undone = view.undone_head(head)
             if _ESCAPED_TAB_BEFORE_TEXT in undone and asked(undone.replace(_ESCAPED_TAB_BEFORE_TEXT, b"\t")) >= _SURE:
                 return replace(found, escaped=True)
@@ -416,7 +416,7 @@ def _list_candidate_prefixes(lines: Sequence[str]) -> Iterator[Known]:
     alike = [list(_split_into_pieces(line, _PIECE_OR_FIELD if tabs else _PIECE)) for line in lines]
     least = max(_FEWEST, int(_SHARE * len(lines)))
     for place in range(_PIECES):
-        # A line that ends with the decoration has no more pieces: a blank line of the tool.
+        # A line that ends with the line prefix has no more pieces: a blank line of the tool.
         ended = [pieces for pieces in alike if len(pieces) <= place]
         kinds = Counter(pieces[place].kind for pieces in alike if len(pieces) > place)
         kind = max(kinds, key=kinds.__getitem__, default="")
@@ -424,7 +424,7 @@ def _list_candidate_prefixes(lines: Sequence[str]) -> Iterator[Known]:
         alike = [*longer, *ended]
         if len(alike) < least or len(longer) < _FEWEST:
             return
-        # A blank that follows in all lines that go on belongs to the decoration.
+        # A blank that follows in all lines that go on belongs to the line prefix.
         following = {pieces[place + 1].kind for pieces in longer if len(pieces) > place + 1}
         if following != {"blank"}:
             yield from _build_prefix_patterns(alike, place + 1)
@@ -435,7 +435,7 @@ def _split_into_pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_PrefixP
         kind = found.lastgroup or "sign"
         kind = found[0] if kind == "sign" else kind
         if kind == "blanks" and found.start():
-            # The first blank ends a decoration; those after it may belong to the text.
+            # The first blank ends a line prefix; those after it may belong to the text.
             yield _PrefixPiece("blank", " ")
             yield from (_PrefixPiece("more blanks", found[0][1:]) for _ in found[0][1:2])
         else:
@@ -443,7 +443,7 @@ def _split_into_pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_PrefixP
 
 
 def _build_prefix_patterns(lines: Sequence[Sequence[_PrefixPiece]], length: int) -> Iterator[Known]:
-    """The first pieces of lines as a decoration; none if their names are not together."""
+    """The first pieces of lines as a line prefix; none if their names are not together."""
     pieces = max(lines, key=len)[:length]
     kinds = [piece.kind for piece in pieces]
     known = name_line_prefix("".join(piece.text for piece in pieces))

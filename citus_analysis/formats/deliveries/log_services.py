@@ -3,7 +3,7 @@ r"""The step that undoes an export, as log services and container runtimes write
 Example:
     >>> docker = ExportShape("lines", text=("log",), time=("time",), utc=True, stream=("stream",), newline=True)
     >>> record = b'{"log":"one\\n","stream":"stderr","time":"1970-01-01T00:00:01Z"}\n'
-    >>> (lines,) = Export.of(docker).undo(iter([PlacedLines.of_file(record, offset=100)]))
+    >>> (lines,) = Export.of(docker).undo(iter([PlacedLines.from_file(record, offset=100)]))
     >>> lines.data, lines.begins.tolist(), lines.ends.tolist(), lines.times.tolist()
     (b'one\n', [100], [164], [1000000])
 """
@@ -188,7 +188,7 @@ class Export(ExportShape, Step):
             FormatError: of a document, too much stands before its records.
         """
         rows = Rows(self)
-        records = self._selected(rows, prefetch_in_thread(_READERS[self.container](rows, texts), "decoding", jobs - 1))
+        records = self._select(rows, prefetch_in_thread(_READERS[self.container](rows, texts), "decoding", jobs - 1))
         if self.believed:
             records = take_while_in_order(records)
         if self.late_ns:
@@ -247,7 +247,7 @@ class Export(ExportShape, Step):
         texts = [value.decode("utf-8", "replace") for value in values]
         return texts[0] if len(texts) == 1 else "/".join(quote(text, safe=" :@+,=") for text in texts)
 
-    def _selected(self, rows: Rows, pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    def _select(self, rows: Rows, pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         for piece in pieces:
             # Of a record looked up alone, what stood around it and names it is not at hand.
             kept = [
@@ -635,10 +635,10 @@ class _FieldChoice:
             rows = range(count - 1, -1, -1)
         groups: dict[tuple[bytes | None, ...], list[int]] = {}
         for row in sorted(rows, key=lambda row: int(times[row])):
-            groups.setdefault(self._name_of(row, shape), []).append(row)
+            groups.setdefault(self._get_name(row, shape), []).append(row)
         return sorted(groups.values(), key=len, reverse=True)[:_NAMES_TRIED]
 
-    def _name_of(self, row: int, shape: ExportShape) -> tuple[bytes | None, ...]:
+    def _get_name(self, row: int, shape: ExportShape) -> tuple[bytes | None, ...]:
         record, around = self._sample.records[row], self._sample.outer[row] if self._sample.outer else None
         return tuple(
             get_value_bytes(around, path[1:]) if path[0] == OUTER else get_value_bytes(record, path)

@@ -1,7 +1,7 @@
 r"""Stretches of whole lines that know where each of their lines stands in the file that they came from.
 
 Example:
-    >>> text = PlacedLines.of_file(b"one\ntwo\n", offset=10)
+    >>> text = PlacedLines.from_file(b"one\ntwo\n", offset=10)
     >>> text.starts.tolist(), text.begins.tolist(), text.ends.tolist()
     ([0, 4, 8], [10, 14], [14, 18])
 """
@@ -53,7 +53,7 @@ class PlacedLines:
     times: Integers | None = None
 
     @classmethod
-    def of_file(cls, data: bytes, offset: int) -> PlacedLines:
+    def from_file(cls, data: bytes, offset: int) -> PlacedLines:
         """Lines as they stand in the file.
 
         Args:
@@ -88,7 +88,7 @@ def split_blocks_into_lines(blocks: Iterable[Block]) -> Iterator[PlacedLines]:
             bounds = np.array([block.offset, block.offset + block.length], np.int64)
             yield PlacedLines(block.data + b"\n", np.array([0, len(block.data) + 1]), bounds[:1], bounds[1:])
         else:
-            yield PlacedLines.of_file(block.data, block.offset)
+            yield PlacedLines.from_file(block.data, block.offset)
 
 
 # Where the lines of an undone text stand in the file.
@@ -147,7 +147,7 @@ class Places:
         first = np.diff(self.begins, prepend=-1) != 0
         return np.concatenate([[0], np.cumsum(np.where(first, self.ends - self.begins, 0))])
 
-    def times_of(self, offsets: Integers) -> Integers:
+    def get_times(self, offsets: Integers) -> Integers:
         """The times that the delivery gave the lines at offsets of the text; `NO_TIME` for lines without one."""
         if self.times is None or not len(self.times):
             return np.full(len(offsets), NO_TIME)
@@ -251,7 +251,7 @@ class Step(ABC):
     def undone_head(self, head: bytes) -> bytes:
         """The beginning of a text without this step; a last line that may be cut is left out."""
         whole = head[: head.rfind(b"\n") + 1] or head
-        return b"".join(text.data for text in self.undo(iter([PlacedLines.of_file(whole, 0)])))
+        return b"".join(text.data for text in self.undo(iter([PlacedLines.from_file(whole, 0)])))
 
     @property
     @abstractmethod

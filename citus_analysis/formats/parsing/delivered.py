@@ -62,7 +62,7 @@ class DeliveredParser:
         """
         read = counted = 0
         for piece in self.parser.parse(content, hints):
-            placed = self._placed(piece)
+            placed = self._place_rows(piece)
             read += piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes
             counted += placed.parsed_bytes + placed.noise_bytes + placed.rejected_bytes
             yield placed
@@ -70,18 +70,18 @@ class DeliveredParser:
             raise FormatError(f"format {self.name} accounts for {read} of {self.places.text_bytes} bytes")
         yield Parsed({}, 0, self.file_bytes - counted)
 
-    def _placed(self, piece: Parsed) -> Parsed:
-        tables = {name: self._in_file(self._timed(rows)) for name, rows in piece.tables.items()}
+    def _place_rows(self, piece: Parsed) -> Parsed:
+        tables = {name: self._in_file(self._add_times(rows)) for name, rows in piece.tables.items()}
         return piece.with_rows(tables, self._in_file(piece.rejects))
 
-    def _timed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _add_times(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Records of server logs that have no time of their own, with the time that the delivery gave their lines."""
         import pyarrow as pa
         from pyarrow import compute
 
         if self.places.times is None or not {_TIME, _OFFSETS[0]} <= set(rows.schema.names):
             return rows
-        given = self.places.times_of(rows.column(_OFFSETS[0]).to_numpy(zero_copy_only=False))
+        given = self.places.get_times(rows.column(_OFFSETS[0]).to_numpy(zero_copy_only=False))
         times = pa.array(given, pa.timestamp("us", "UTC"), mask=given == NO_TIME)
         place, own = rows.schema.get_field_index(_TIME), rows.column(_TIME)
         known = compute.coalesce(own, times.cast(own.type, safe=False))

@@ -132,25 +132,25 @@ BUILT_IN_OPTIONS: Final = (
 
 
 @dataclass(frozen=True)
-class Opening:
+class StartMarker:
     r"""A line of an output that shows where an output begins.
 
     Attributes:
         begins: bytes with which the line begins.
         then: regular expression of what follows them; it may continue on the lines after.
-        stage: place in the order of the output's openings; those of one stage occur in any order.
+        stage: place in the order of the output's start markers; those of one stage occur in any order.
         repeats: the line may occur again in the same output.
         continues: after the lines of another tool, the line belongs to the output before them, if its order allows
             this: both tools wrote at the same time. Otherwise it begins another output.
         ends: with this line the output is whole.
         rewinds: the line, which may occur again, begins an interim report: lines of later stages follow, and come once
             more at the end.
-        whole: the output begins with this line and has no other opening: a table of CSV, or a JSON document, with which
+        whole: the output begins with this line and has no other marker: a table of CSV, or a JSON document, with which
             it ends.
 
     Example:
-        >>> opening = Opening(b"sysbench ", rb"[0-9]")
-        >>> opening.pattern.match(b"\nsysbench 1.0.20", 1) is not None
+        >>> marker = StartMarker(b"sysbench ", rb"[0-9]")
+        >>> marker.pattern.match(b"\nsysbench 1.0.20", 1) is not None
         True
     """
 
@@ -286,7 +286,7 @@ class Format(ABC):
         options: options that users may set for its files; `Hints.options` contains only these.
         measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
             `operation_latencies`; values with a unit of time are converted.
-        openings: lines by which the beginning of an output of the tool is found in a text that contains several
+        start_markers: lines by which the beginning of an output of the tool is found in a text that contains several
             outputs; files of a format that declares none are never divided.
         elapsed: the time since the begin of a run in a line of its series, as the only group of a regular expression
             with line begins; in a further run it begins again.
@@ -299,7 +299,7 @@ class Format(ABC):
     dropped: ClassVar[str] = ""
     options: ClassVar[tuple[Option, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    openings: ClassVar[tuple[Opening, ...]] = ()
+    start_markers: ClassVar[tuple[StartMarker, ...]] = ()
     elapsed: ClassVar[re.Pattern[bytes] | None] = None
 
     @abstractmethod
@@ -395,7 +395,7 @@ class PrefixedFormat(Protocol):
 
 
 @dataclass(frozen=True)
-class Signs:
+class Signature:
     r"""A regular expression of bytes, and fixed bytes without which it cannot match: a quick test.
 
     Attributes:
@@ -403,7 +403,7 @@ class Signs:
         words: each match of the pattern contains one of these.
 
     Example:
-        >>> signs = Signs(re.compile(rb"^sysbench [0-9]", re.MULTILINE), (b"sysbench ",))
+        >>> signs = Signature(re.compile(rb"^sysbench [0-9]", re.MULTILINE), (b"sysbench ",))
         >>> signs.within(b"# sysbench 1.0"), signs.within(b"#\nsysbench 1.0")
         (False, True)
     """

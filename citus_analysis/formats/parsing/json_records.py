@@ -210,7 +210,7 @@ class SysstatJson(Format):
 
     noise = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings = (SYSSTAT_DOCUMENT,)
+    start_markers = (SYSSTAT_DOCUMENT,)
     of_sadf: ClassVar[bool] = False
     signs: ClassVar[tuple[tuple[bytes, ...], ...]] = ()
 

@@ -31,7 +31,7 @@ import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError, FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
-from citus_analysis.formats.parsing.format import Format, Hints, Opening, Parsed
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import UNTERMINATED
 from citus_analysis.formats.parsing.registry import SURE_ENOUGH, find_best_format, formats
 from citus_analysis.formats.parsing.transcripts import (
@@ -48,9 +48,9 @@ from citus_analysis.formats.parsing.transcripts import (
     split_end,
 )
 
-# Lines of a text that are openings of outputs.
+# Lines of a text that are start markers of outputs.
 
-#: An opening of one format so soon after one that several formats share decides between them.
+#: A start marker of one format so soon after one that several formats share decides between them.
 _NEAR_BYTES: Final = 200
 #: Bytes by which it is decided otherwise.
 _LOOK_BYTES: Final = 4096
@@ -60,47 +60,47 @@ Owners = tuple[Format, ...]
 
 @dataclass(frozen=True)
 class Mark:
-    """An opening in a text.
+    """A start marker in a text.
 
     Attributes:
         offset: where its line begins.
-        opening: the opening.
-        format: the format whose opening it is.
+        marker: the marker.
+        format: the format whose marker it is.
     """
 
     offset: int
-    opening: Opening
+    marker: StartMarker
     format: Format
 
 
 @cache
-def list_start_markers() -> Mapping[Opening, Owners]:
-    """The openings of all formats, and the formats that declare each: tools of one package share a banner."""
-    owners: dict[Opening, Owners] = {}
+def list_start_markers() -> Mapping[StartMarker, Owners]:
+    """The start markers of all formats, and the formats that declare each: tools of one package share a banner."""
+    owners: dict[StartMarker, Owners] = {}
     for one in formats().values():
-        for opening in one.openings:
-            owners[opening] = (*owners.get(opening, ()), one)
+        for marker in one.start_markers:
+            owners[marker] = (*owners.get(marker, ()), one)
     return owners
 
 
 def find_start_markers(text: bytes) -> list[Mark]:
-    r"""The openings in a text, in its order.
+    r"""The start markers in a text, in its order.
 
     Example:
         >>> marks = find_start_markers(b"$ sysbench cpu run\nsysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n")
         >>> [(mark.offset, mark.format.name) for mark in marks]
         [(19, 'sysbench')]
     """
-    first, later, openings = _compile_marker_patterns()
+    first, later, start_markers = _compile_marker_patterns()
     begins = [found.end() for found in (first.match(text), *later.finditer(text)) if found]
-    fitting = [(at, one) for at in begins for one in openings[text[at]] if one.pattern.match(text, at)]
-    owned = ((at, opening, _find_marker_owners(text, fitting, place)) for place, (at, opening) in enumerate(fitting))
-    return [Mark(at, opening, own[0]) for at, opening, own in owned if own]
+    fitting = [(at, one) for at in begins for one in start_markers[text[at]] if one.pattern.match(text, at)]
+    owned = ((at, marker, _find_marker_owners(text, fitting, place)) for place, (at, marker) in enumerate(fitting))
+    return [Mark(at, marker, own[0]) for at, marker, own in owned if own]
 
 
 @cache
-def _compile_marker_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], Mapping[int, Sequence[Opening]]]:
-    """What stands before openings in the first line of a text, and in later ones; and openings by their first byte.
+def _compile_marker_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], Mapping[int, Sequence[StartMarker]]]:
+    """What stands before start markers in the first line of a text and in later ones, and the markers by first byte.
 
     Consoles print a carriage return at the beginning of a line.
     """
@@ -110,11 +110,11 @@ def _compile_marker_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes], Ma
     return first, later, {byte: [one for one in list_start_markers() if one.begins[0] == byte] for byte in initials}
 
 
-def _find_marker_owners(text: bytes, found: Sequence[tuple[int, Opening]], place: int) -> Owners:
-    """The format of an opening; one that several formats share belongs to the one that reads what follows, if any."""
+def _find_marker_owners(text: bytes, found: Sequence[tuple[int, StartMarker]], place: int) -> Owners:
+    """The format of a start marker; a shared one belongs to the format that reads what follows, if there is one."""
     owners = list_start_markers()
-    offset, opening = found[place]
-    own, stop = owners[opening], min(offset + _LOOK_BYTES, len(text))
+    offset, marker = found[place]
+    own, stop = owners[marker], min(offset + _LOOK_BYTES, len(text))
     if len(own) == 1:
         return own
     for number in range(place + 1, len(found)):
@@ -124,19 +124,19 @@ def _find_marker_owners(text: bytes, found: Sequence[tuple[int, Opening]], place
             break
         if len(theirs) == 1 and theirs[0] in own and at - offset <= _NEAR_BYTES:
             return theirs
-        if other == opening or not set(theirs) & set(own):
+        if other == marker or not set(theirs) & set(own):
             stop = at
             break
     sure = {one.detect("", text[offset:stop]): one for one in reversed(own)}
     return (sure[max(sure)],) if max(sure) >= SURE_ENOUGH else ()
 
 
-# Stretches of a text from the opening of an output to that of the next.
+# Stretches of a text from the start marker of an output to that of the next.
 
 #: The format of a text of which these are the first bytes; None if no format is sure.
 Detect: TypeAlias = Callable[[bytes], Format | None]
 
-#: An output without an opening is looked for at so many lines between others.
+#: An output without a start marker is looked for at so many lines between others.
 _FIRST_LINES: Final = 8
 #: Lines of a tool alternate with another's if they stand in at least this many places.
 _FEWEST: Final = 2
@@ -146,13 +146,13 @@ _FEWEST_LINES: Final = 3
 
 @dataclass(frozen=True)
 class OutputChunk:
-    """A stretch from the first opening of an output on.
+    """A stretch from the first start marker of an output on.
 
     Attributes:
         format: the format of the output.
-        marks: its openings in order.
+        marks: its start markers in order.
         begin: where it begins.
-        end: where the next output's opening is, or the text ends.
+        end: where the next output's marker is, or the text ends.
     """
 
     format: Format
@@ -162,13 +162,13 @@ class OutputChunk:
 
     @property
     def whole(self) -> bool:
-        """Whether the output has a single opening, with which it must begin."""
-        return self.marks[0].opening.whole
+        """Whether the output has a single marker, with which it must begin."""
+        return self.marks[0].marker.whole
 
     @property
-    def openings(self) -> list[Opening]:
-        """The openings of its marks."""
-        return [mark.opening for mark in self.marks]
+    def start_markers(self) -> list[StartMarker]:
+        """The start markers of its marks."""
+        return [mark.marker for mark in self.marks]
 
     @property
     def is_reporting(self) -> bool:
@@ -178,22 +178,22 @@ class OutputChunk:
     @property
     def ended(self) -> bool:
         """Whether it is whole."""
-        return any(opening.ends for opening in self.openings)
+        return any(marker.ends for marker in self.start_markers)
 
     @property
     def repeated(self) -> list[int]:
-        """Where openings occur again that begin another output if something else stands before them."""
-        seen: set[Opening] = set()
+        """Where start markers occur again that begin another output if something else stands before them."""
+        seen: set[StartMarker] = set()
         found = []
         for mark in self.marks:
-            if mark.opening in seen and not mark.opening.continues:
+            if mark.marker in seen and not mark.marker.continues:
                 found.append(mark.offset)
-            seen.add(mark.opening)
+            seen.add(mark.marker)
         return found
 
 
 def find_output_chunks(text: bytes, marks: Sequence[Mark]) -> list[OutputChunk]:
-    """The stretches of a text by its openings; one whose beginning its format does not recognise is no output.
+    """The stretches of a text by its start markers; one whose beginning its format does not recognise is no output.
 
     Such a stretch is part of what stands before it: a script that contains `starting vacuum...`, for example.
 
@@ -214,8 +214,8 @@ def find_output_chunks(text: bytes, marks: Sequence[Mark]) -> list[OutputChunk]:
 
 def _split_at_marks(text: bytes, marks: Iterable[Mark]) -> list[OutputChunk]:
     groups: list[list[Mark]] = []
-    seen: set[Opening] = set()
-    rewound: Opening | None = None
+    seen: set[StartMarker] = set()
+    rewound: StartMarker | None = None
     for mark in marks:
         last = groups[-1][-1] if groups else None
         if last is None or not _follows(last, mark, seen, rewound) or _is_after_launch(text, last, mark):
@@ -225,9 +225,9 @@ def _split_at_marks(text: bytes, marks: Iterable[Mark]) -> list[OutputChunk]:
             # What follows the lines for which it was rewound comes once more, at the end.
             seen, rewound = {one for one in seen if rewound and one.stage < rewound.stage}, None
         groups[-1].append(mark)
-        if mark.opening.rewinds:
-            seen, rewound = {one for one in seen if one.stage < mark.opening.stage}, mark.opening
-        seen.add(mark.opening)
+        if mark.marker.rewinds:
+            seen, rewound = {one for one in seen if one.stage < mark.marker.stage}, mark.marker
+        seen.add(mark.marker)
     begins = [own[0].offset for own in groups]
     return [
         OutputChunk(own[0].format, tuple(own), begin, stop)
@@ -235,25 +235,25 @@ def _split_at_marks(text: bytes, marks: Iterable[Mark]) -> list[OutputChunk]:
     ]
 
 
-def _follows(last: Mark, mark: Mark, seen: AbstractSet[Opening], rewound: Opening | None = None) -> bool:
-    """Whether an opening can follow others of the same output: in their order, and again only if it repeats.
+def _follows(last: Mark, mark: Mark, seen: AbstractSet[StartMarker], rewound: StartMarker | None = None) -> bool:
+    """Whether a start marker can follow others of the same output: in their order, and again only if it repeats.
 
     Args:
-        last: the opening before.
-        mark: the opening.
-        seen: the openings before, since the output was rewound.
-        rewound: the opening that rewound it.
+        last: the start marker before.
+        mark: the marker.
+        seen: the start markers before, since the output was rewound.
+        rewound: the start marker that rewound it.
     """
-    own = mark.opening
-    if last.format is not mark.format or own.whole or last.opening.whole:
+    own = mark.marker
+    if last.format is not mark.format or own.whole or last.marker.whole:
         return False
     if own.rewinds or (rewound is not None and own.stage > rewound.stage):
         return True
-    return own.stage >= last.opening.stage and (own.repeats or own not in seen)
+    return own.stage >= last.marker.stage and (own.repeats or own not in seen)
 
 
 def _is_after_launch(text: bytes, last: Mark, mark: Mark) -> bool:
-    """Whether the line before an opening shows that another output begins."""
+    """Whether the line before a start marker shows that another output begins."""
     end = mark.offset
     while end and text[end - 1 : end].isspace():
         end -= 1
@@ -264,7 +264,7 @@ def _is_after_launch(text: bytes, last: Mark, mark: Mark) -> bool:
 def find_unmarked_chunks(
     text: bytes, gaps: Iterable[tuple[slice, Format | None]], detect: Detect
 ) -> Iterator[OutputChunk]:
-    """Outputs without an opening in what stands between the others, after lines of a shell.
+    """Outputs without a start marker in what stands between the others, after lines of a shell.
 
     Args:
         text: the text.
@@ -274,8 +274,8 @@ def find_unmarked_chunks(
     for gap, before in gaps:
         for begin in islice(_find_non_shell_lines(text, gap), _FIRST_LINES):
             one = detect(text[begin : min(gap.stop, begin + HEAD_BYTES)])
-            if one is not None and one is not before and one.openings:
-                yield OutputChunk(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
+            if one is not None and one is not before and one.start_markers:
+                yield OutputChunk(one, (Mark(begin, StartMarker(b"", whole=True), one),), begin, gap.stop)
                 break
 
 
@@ -299,8 +299,8 @@ def _check_order(text: bytes, found: Sequence[OutputChunk]) -> None:
     for place, one in enumerate(found):
         earlier = newest.get(one.format.name, place)
         first, before = one.marks[0], found[earlier].marks
-        continues = earlier < place - 1 and first.opening.continues
-        if continues and _follows(before[-1], first, {mark.opening for mark in before}):
+        continues = earlier < place - 1 and first.marker.continues
+        if continues and _follows(before[-1], first, {mark.marker for mark in before}):
             raise make_interleaving_error(text, one.format, found[earlier + 1])
         newest[one.format.name] = place
 
@@ -324,7 +324,9 @@ def _check_reports(text: bytes, found: Sequence[OutputChunk]) -> None:
         named = last is not one and _is_after_launch(text, last.marks[-1], first)
         broken += last.format is one.format and last is not one and last.is_reporting and not last.ended and not named
         open_ = [other for other in before if not other.ended and other is not last]
-        continued = any(other.is_reporting and _follows(other.marks[-1], first, {*other.openings}) for other in open_)
+        continued = any(
+            other.is_reporting and _follows(other.marks[-1], first, {*other.start_markers}) for other in open_
+        )
         lost = [other for other in before if not (other.is_reporting or other.ended or _is_of_report(other.marks[0]))]
         if broken >= _FEWEST or ((continued or lost) and not named):
             raise make_interleaving_error(text, one.format, one)
@@ -332,7 +334,7 @@ def _check_reports(text: bytes, found: Sequence[OutputChunk]) -> None:
 
 def _is_of_report(mark: Mark) -> bool:
     """Whether a line is one of those that a run prints once, after its first lines."""
-    return mark.opening.continues and not mark.opening.repeats and not mark.opening.rewinds
+    return mark.marker.continues and not mark.marker.repeats and not mark.marker.rewinds
 
 
 def _split_at_restarts(text: bytes, one: OutputChunk) -> list[OutputChunk]:
@@ -349,7 +351,7 @@ def _split_at_restarts(text: bytes, one: OutputChunk) -> list[OutputChunk]:
     parts = []
     for begin, end in pairwise(cuts):
         marks = tuple(mark for mark in one.marks if begin <= mark.offset < end)
-        parts.append(replace(one, begin=begin, end=end, marks=marks or (Mark(begin, Opening(b""), one.format),)))
+        parts.append(replace(one, begin=begin, end=end, marks=marks or (Mark(begin, StartMarker(b""), one.format),)))
     return parts
 
 
@@ -453,7 +455,7 @@ def find_document_end(data: bytes) -> int:
 # Where outputs begin and end within their stretches, by what their formats reject.
 
 _BRACE: Final = b"{"
-#: The line before an opening is looked for in these bytes.
+#: The line before a start marker is looked for in these bytes.
 _BOUND_NEAR_BYTES: Final = 4096
 
 
@@ -480,7 +482,7 @@ class OutputBounds:
 
 
 def split_at_start_markers(text: bytes, one: OutputChunk) -> list[OutputChunk]:
-    """A stretch of a tool that repeats its opening, parted where something else stands before the opening."""
+    """A stretch of a tool that repeats its marker, parted where something else stands before the marker."""
     before = [(offset, *_find_line_before(text, one, offset)) for offset in one.repeated]
     strange = any(is_foreign(begin, line, lambda _: True) for _, begin, line in before)
     trial = try_format(one.format, text[one.begin : one.end]) if strange else None
@@ -523,7 +525,7 @@ def _find_chunk_bounds(text: bytes, begin: int, one: OutputChunk, *, framed: boo
         own = begin + split_begin(text[begin : one.begin], trial.rejects, framed=framed, limited=limited)
         trial = trial.moved(begin)
     else:
-        # Its format reads nothing that does not begin with the opening.
+        # Its format reads nothing that does not begin with the marker.
         alone = try_format(one.format, text[one.begin : one.end])
         trial = Trial() if alone is None else alone.moved(one.begin)
     data = text[one.begin : one.end]
@@ -622,7 +624,7 @@ def _detect_format_by_head(head: bytes) -> Format | None:
 def find_outputs(text: bytes, detect: Detect = _detect_format_by_head) -> list[ToolOutput]:
     """The outputs in a text; none where no format reads it.
 
-    A text of a format without openings (a server's log) and one longer than 64 MiB are not divided.
+    A text of a format without start markers (a server's log) and one longer than 64 MiB are not divided.
 
     Args:
         text: the text, as the tools wrote it.
@@ -632,7 +634,7 @@ def find_outputs(text: bytes, detect: Detect = _detect_format_by_head) -> list[T
         FormatError: two tools wrote to the text at the same time, so that their lines alternate.
     """
     whole = detect(text[:HEAD_BYTES])
-    divisible = len(text) <= MOST_BYTES and (whole is None or bool(whole.openings))
+    divisible = len(text) <= MOST_BYTES and (whole is None or bool(whole.start_markers))
     found = find_output_chunks(text, find_start_markers(text)) if divisible else []
     if not found:
         return [] if whole is None else [ToolOutput(0, len(text), 0, 0, whole.name, "")]
@@ -646,7 +648,7 @@ def find_outputs(text: bytes, detect: Detect = _detect_format_by_head) -> list[T
 def _find_single_output(text: bytes, only: OutputChunk, *, known: bool) -> list[ToolOutput]:
     """A single output: only lines that have a shell's form are not its own.
 
-    Where the text is not recognised as a whole, what stands before the opening may say that it is no output after all.
+    Where the text is not recognised as a whole, what stands before the marker may say that it is no output after all.
     """
     lead = measure_shell_prefix(text[: only.begin])
     near = max(lead, only.begin - HEAD_BYTES // 2)

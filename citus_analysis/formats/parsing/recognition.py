@@ -20,7 +20,7 @@ import numpy as np
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.deliveries.line_prefixes import Decoration, find_decoration
+from citus_analysis.formats.deliveries.line_prefixes import LinePrefix, find_line_prefix
 from citus_analysis.formats.deliveries.log_services import find_exports
 from citus_analysis.formats.deliveries.placed_lines import (
     STAMP_PATTERN,
@@ -59,7 +59,7 @@ def time_of_last_line(content: Content, delivery: Delivery) -> datetime | None:
     Raises:
         InputError: the file cannot be read.
     """
-    stamped = any(not isinstance(step, Decoration) or "(?P<stamp>" in step.pattern for step in delivery.steps)
+    stamped = any(not isinstance(step, LinePrefix) or "(?P<stamp>" in step.pattern for step in delivery.steps)
     last = _find_last_line(content, delivery) if stamped else None
     if last is None:
         return None
@@ -193,7 +193,7 @@ class _Text:
             # The server begins each further line of a record with a tab.
             begun = b"\n\t" in text or not (b"\t" in text or _ESCAPED in text)
         else:
-            begun = not of.openings or any(mark.format is of for mark in find_start_markers(text))
+            begun = not of.start_markers or any(mark.format is of for mark in find_start_markers(text))
         return of, confidence if begun else _UNCERTAIN
 
     def _is_stated_log(self, text: bytes) -> bool:
@@ -209,13 +209,13 @@ class _Text:
             certain: a format knows the text as it is.
         """
         if certain:
-            known = find_decoration(head, self._plain, only_known=True)
+            known = find_line_prefix(head, self._plain, only_known=True)
             return () if known is None else (known,)
         if self.log_line_prefix is None and self.forced is None and not _TRACES.search(head.replace(b"\0", b"")):
             return ()
         finders = (
-            (find_exports, self._decorated, self._decoration),
-            (self._decoration, self._exported, find_exports),
+            (find_exports, self._recognise_after_prefix, self._find_line_prefix),
+            (self._find_line_prefix, self._recognise_export, find_exports),
         )
         for outer, knows, inner in finders:
             step = outer(head, knows)
@@ -225,25 +225,25 @@ class _Text:
                 return (step,) if within is None else (step, within)
         return ()
 
-    def _decoration(self, text: bytes, knows: Knows) -> Decoration | None:
-        return find_decoration(text, knows, self._whole)
+    def _find_line_prefix(self, text: bytes, knows: Knows) -> LinePrefix | None:
+        return find_line_prefix(text, knows, self._whole)
 
     def _plain(self, text: bytes) -> float:
         return self.best(text)[1]
 
-    def _decorated(self, text: bytes) -> float:
+    def _recognise_after_prefix(self, text: bytes) -> float:
         confidence = self._plain(text)
-        decorated = confidence < _CERTAIN and self._decoration(text, self._plain)
+        decorated = confidence < _CERTAIN and self._find_line_prefix(text, self._plain)
         return _CERTAIN if decorated else confidence
 
     def _whole(self, text: bytes) -> float:
         """Confidence in a text from which nothing was taken but a decoration: records have their times."""
         of, confidence = self.best(text)
         if of is None or of.name != _SERVER_LOG or b"\n\t" in text or _TIMED.match(text):
-            return max(confidence, self._exported(text))
+            return max(confidence, self._recognise_export(text))
         return 0.0
 
-    def _exported(self, text: bytes) -> float:
+    def _recognise_export(self, text: bytes) -> float:
         confidence = self._plain(text)
         return _CERTAIN if confidence < _CERTAIN and find_exports(text, self._plain) else confidence
 
@@ -252,21 +252,21 @@ class _Text:
         whole = Recognised(of, delivery)
         if of is not None and "log_events" in of.tables and (logs := self._headed_logs(of, delivery)):
             return logs
-        if of is not None and not of.openings:
-            return [self._timed(replace(whole, delivery=self._without_shell(delivery)))]
+        if of is not None and not of.start_markers:
+            return [self._add_times(replace(whole, delivery=self._without_shell(delivery)))]
         if self.forced is not None:
-            return [self._timed(whole)]
+            return [self._add_times(whole)]
         text = delivery.head(self.content, MOST_BYTES + 1)
         if len(text) > MOST_BYTES or (of is None and b"\0" in text):
-            return [self._timed(whole)]
+            return [self._add_times(whole)]
         try:
             found = find_outputs(text, lambda head: self.best(head)[0])
         except FormatError as error:
             return [replace(whole, problem=f"{error.problem} ({error.hint})")]
         if not found or (len(found) == 1 and not found[0].transcript_bytes and not found[0].transcript_after_bytes):
-            return [self._timed(whole)]
+            return [self._add_times(whole)]
         return [
-            self._timed(
+            self._add_times(
                 Recognised(format_named(one.format_name), _make_output_delivery(delivery, one, number, len(found)))
             )
             for number, one in enumerate(found, 1)
@@ -292,7 +292,7 @@ class _Text:
             for name in names
         ]
         return [
-            self._timed(
+            self._add_times(
                 replace(
                     Recognised(of, delivery),
                     delivery=replace(
@@ -323,7 +323,7 @@ class _Text:
         of = self.forced or self.best(head)[0]
         if of is None or of.name != _SERVER_LOG or measure_shell_prefix(head):
             return None
-        return self._timed(Recognised(of, own))
+        return self._add_times(Recognised(of, own))
 
     def _without_shell(self, delivery: Delivery) -> Delivery:
         """The delivery without the lines of a shell before and after the text."""
@@ -333,13 +333,13 @@ class _Text:
             return replace(delivery, before=before)
         return replace(delivery, before=before, end=len(text), after=len(text) - split_end(text, lambda _: False))
 
-    def _timed(self, source: Recognised) -> Recognised:
+    def _add_times(self, source: Recognised) -> Recognised:
         """The source with what the stamps of its lines say, where its text says nothing."""
         if source.format is None or not source.delivery.steps:
             return source
         if "log_events" in source.format.tables and self._lacks_times(source.format, source.delivery):
             steps = (
-                replace(step, timed=True) if isinstance(step, Decoration) else step for step in source.delivery.steps
+                replace(step, timed=True) if isinstance(step, LinePrefix) else step for step in source.delivery.steps
             )
             return replace(source, delivery=replace(source.delivery, steps=tuple(steps)))
         if _CLIENT_TABLES.isdisjoint(source.format.tables):
@@ -430,12 +430,12 @@ def _describe_experiment_log(head: bytes) -> str | None:
 
 def _describe_start_marker(lines: Sequence[bytes]) -> str | None:
     """A line of a tool, and what stands before it."""
-    begins = b"|".join(re.escape(opening.begins) for opening in list_start_markers() if len(opening.begins) > _FEW)
+    begins = b"|".join(re.escape(marker.begins) for marker in list_start_markers() if len(marker.begins) > _FEW)
     anywhere = re.compile(rb"(?:^|(?<=[ |:>\t]))(?:" + begins + rb")")
     for number, line in enumerate(lines):
         found = anywhere.search(line[: 2 * _DECORATED])
         own = next(
-            (opening for opening in list_start_markers() if found and opening.pattern.match(line, found.start())), None
+            (marker for marker in list_start_markers() if found and marker.pattern.match(line, found.start())), None
         )
         if found is None or own is None or found.start() > _DECORATED:
             continue

@@ -25,9 +25,9 @@ import polars as pl
 
 from citus_analysis.core.compiled_code import LIBRARY_SUFFIX, load_library
 from citus_analysis.core.type_aliases import Floats, Integers
-from citus_analysis.formats.parsing.format import FIRST_REPORT, LineBegin, Opening
+from citus_analysis.formats.parsing.format import FIRST_REPORT, LineBegin, StartMarker
 from citus_analysis.formats.parsing.lines import add_reject_reasons, fits, line_frame, select_readable_rows, slice_texts
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import infer_date_order
 from citus_analysis.schema import TABLES
 
@@ -36,8 +36,8 @@ STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.
 _STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())
 
 #: The first line of the texts of iostat, mpstat, pidstat and sar, and the beginning of their JSON.
-SYSSTAT_BANNER: Final = Opening(b"Linux ", rb"\S+ \([^\n]*\)[ \t][^\n]*[0-9]", repeats=True)
-SYSSTAT_DOCUMENT: Final = Opening(b"{", rb'\s*"sysstat"\s*:', whole=True)
+SYSSTAT_BANNER: Final = StartMarker(b"Linux ", rb"\S+ \([^\n]*\)[ \t][^\n]*[0-9]", repeats=True)
+SYSSTAT_DOCUMENT: Final = StartMarker(b"{", rb'\s*"sysstat"\s*:', whole=True)
 
 
 def parse_first_report_option(options: Mapping[str, str]) -> bool | None:
@@ -56,7 +56,7 @@ def choose_clock_options(
     """Order of the parts of dates, time zone, and whether the first report is since boot: stated or read off."""
     return (
         infer_date_order(dates, options, decimal_comma=decimal_comma),
-        timezone_of(options),
+        get_timezone(options),
         parse_first_report_option(options),
     )
 

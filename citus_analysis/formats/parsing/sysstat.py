@@ -50,7 +50,7 @@ from citus_analysis.formats.parsing.sampler_lines import (
     split_columns,
     split_compact_lines,
 )
-from citus_analysis.formats.parsing.time_zones import timezone_of
+from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import convert_local_to_utc, infer_date_order, parse_times
 
 # Kinds of lines in the texts of sar, mpstat and pidstat, in any locale.
@@ -961,7 +961,7 @@ class SysstatText(Format):
 
     noise = _NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings = (SYSSTAT_BANNER,)
+    start_markers = (SYSSTAT_BANNER,)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the text, in pieces of whole lines."""
@@ -970,7 +970,7 @@ class SysstatText(Format):
         order = infer_date_order(parse_banner_dates(head), hints.options, decimal_comma=comma)
         # sar has no averages since boot.
         first_report = parse_first_report_option(hints.options) if FIRST_REPORT in self.options else None
-        style = _SysstatStyle(self.name, self.tables, comma, order, timezone_of(hints.options), first_report)
+        style = _SysstatStyle(self.name, self.tables, comma, order, get_timezone(hints.options), first_report)
         yield from parse_each(split_into_blocks(content), partial(_parse_block, style), None)
 
 
@@ -1033,11 +1033,11 @@ def _read(
     reports = {header: report for header, report in found.items() if report and report.table in style.tables}
     usable = rows.filter(pl.col("sample").is_not_null() & pl.col("terminated"))
 
-    def fields_of(report: ReportTable, group: pl.DataFrame) -> pl.DataFrame:
+    def list_fields(report: ReportTable, group: pl.DataFrame) -> pl.DataFrame:
         fields = split_rows(report, group, split)
         if fields is not None:
             return fields
         return read_rows(report, add_line_texts(group, block.data, block.offset), comma=style.comma)
 
-    tables, misread = build_tables_under_headers(usable, reports, fields_of, style.sampler)
+    tables, misread = build_tables_under_headers(usable, reports, list_fields, style.sampler)
     return tables, [*reports], misread

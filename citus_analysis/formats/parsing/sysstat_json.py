@@ -71,7 +71,7 @@ _TEXTS: Final = ("item", "user", "command")
 _OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-sz"})
 
 
-def tables_of(moments: Sequence[Moment], sampler: str) -> dict[str, pl.DataFrame]:
+def build_tables(moments: Sequence[Moment], sampler: str) -> dict[str, pl.DataFrame]:
     """Table -> rows of all moments."""
     found = [
         build_rows_of_objects(

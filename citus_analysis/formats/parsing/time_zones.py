@@ -75,7 +75,7 @@ def parse_zone_minutes(name: str) -> int | None:
     return -minutes if match[1] == "-" else minutes
 
 
-def timezone_of(options: Mapping[str, str]) -> str:
+def get_timezone(options: Mapping[str, str]) -> str:
     """The zone that the option `timezone` names, by default UTC.
 
     Raises:
@@ -112,7 +112,7 @@ class LocalTime:
         Raises:
             UnknownNameError: it is not an IANA time zone.
         """
-        return cls(path, ZoneInfo(timezone_of(options)) if TIMEZONE.value(options) else None)
+        return cls(path, ZoneInfo(get_timezone(options)) if TIMEZONE.value(options) else None)
 
     def check(self, names: Iterable[str]) -> None:
         """Check that the zones that a source names are unambiguous.

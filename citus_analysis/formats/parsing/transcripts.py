@@ -137,10 +137,10 @@ def is_long(transcript: bytes) -> bool:
 
 
 def split_begin(lead: bytes, foreign: Callable[[int], bool], *, framed: bool = False, limited: bool = True) -> int:
-    """Length of the transcript at the beginning of what stands before an opening: up to the first line of the output.
+    """Length of the transcript at the beginning of what stands before a start marker, up to the output's first line.
 
     Args:
-        lead: the text before the opening.
+        lead: the text before the marker.
         foreign: whether the format rejects the line at an offset.
         framed: the text stands in a frame, whose lines may look like the format's: it ends with its last foreign line.
         limited: many unknown lines are no transcript.
@@ -161,7 +161,7 @@ def split_end(data: bytes, foreign: Callable[[int], bool], *, limited: bool = Tr
     """Length of an output without the transcript after it.
 
     Args:
-        data: the output from its opening up to the next opening, or to the end of the text.
+        data: the output from its marker up to the next marker, or to the end of the text.
         foreign: whether the format rejects the line at an offset.
         limited: many unknown lines are no transcript.
         followed: another output follows, to which a failure after a shell's line belongs.

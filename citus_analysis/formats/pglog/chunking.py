@@ -30,7 +30,7 @@ from citus_analysis.formats.deliveries.content import (
 from citus_analysis.formats.parsing.cuttable import LOOK_BACK_BYTES, CuttableFormat, Seam
 from citus_analysis.formats.parsing.format import Hints, Parsed
 from citus_analysis.formats.pglog import compiled as native
-from citus_analysis.formats.pglog.detection import of_one_server
+from citus_analysis.formats.pglog.detection import refuse_several_servers
 from citus_analysis.formats.pglog.prefix import Heads, Prefix
 from citus_analysis.formats.pglog.reader import is_compiled, make_detail_links
 from citus_analysis.formats.pglog.records import CONTINUED, FIRST_DETAIL, RECORD, Chunk
@@ -58,7 +58,7 @@ _NOTHING: Final = _HeldChunk(0, b"")
 def split_into_record_chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]:
     """The source as chunks of about `block_bytes`; the first ones are smaller."""
     held, fresh = _NOTHING, not content.begin
-    for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
+    for piece in content.pieces(block_bytes, partial(_cut_chunk, prefix=prefix), first_bytes=block_bytes // 4):
         if isinstance(piece, Unread) and not held.data:
             # A record begins after the piece, so the piece is complete, and no blank lines follow it.
             yield Chunk(piece.offset, piece, fresh=fresh)
@@ -80,7 +80,7 @@ def _split_off_complete(held: _HeldChunk, block: Block, prefix: Heads) -> tuple[
     return _split(whole, prefix) if block.unfinished else ([whole], _NOTHING)
 
 
-def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
+def _cut_chunk(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
     """The beginning of the last record, which may continue after `data`; everything before it is complete."""
     end = find_last_line_end(data)
     begin = _find_last_record(data, end, prefix) if end else 0
@@ -189,7 +189,7 @@ class ServerLog(CuttableFormat):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
         again = partial(self.chunk_tables, content, hints)
-        yield from iterate_ordered_tables(of_one_server(again(), again), LogTables().tables)
+        yield from iterate_ordered_tables(refuse_several_servers(again(), again), LogTables().tables)
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of the first records after places at equal distances."""

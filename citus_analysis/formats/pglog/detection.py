@@ -248,7 +248,9 @@ _LEAST_OVERLAP: Final = 0.4
 _NONE: Final = np.iinfo(np.int64).min
 
 
-def of_one_server(chunks: Iterable[ChunkTables], again: Callable[[], Iterable[ChunkTables]]) -> Iterator[ChunkTables]:
+def refuse_several_servers(
+    chunks: Iterable[ChunkTables], again: Callable[[], Iterable[ChunkTables]]
+) -> Iterator[ChunkTables]:
     """The chunks of a log as they are.
 
     Args:

@@ -253,7 +253,7 @@ class PythonAssembly:
         if in_order and not _comes_after(backend, record, place, line):
             return False
         self._place_record(backend, record, place, line)
-        event = self._event_of(record)
+        event = self._make_event(record)
         if event == _NOTHING:
             _add_parameters(backend, record)
             self._name_failed(backend, record)
@@ -265,7 +265,7 @@ class PythonAssembly:
 
     def _add_alone(self, record: SimpleNamespace, node: int) -> None:
         """Add a record of an unknown session: if it is whole by itself, it is a statement of its own."""
-        event = self._event_of(record)
+        event = self._make_event(record)
         if event not in (_WHOLE, _OPENER) and not self._binds(record, event):
             return
         backend = self._backends.setdefault((node, NO_PROCESS), Backend(node, NO_PROCESS, _make_session_item(node, 0)))
@@ -313,7 +313,7 @@ class PythonAssembly:
                 AssemblyItem.of("missing_t", gpid=record.gpid, place=before, node=backend.node)
             )
 
-    def _event_of(self, record: SimpleNamespace) -> int:
+    def _make_event(self, record: SimpleNamespace) -> int:
         word = record.words
         event: int = self._words["untimed" if record.duration_us is None else "timed"][word]
         if event in _INSIDE and record.gpid is not None:
@@ -398,7 +398,7 @@ class PythonAssembly:
             before = waiting[-1]
             own = complete or (not before.named and following.is_in_same(before)) or following.meets(before)
             if not before.parses and not following.is_in_other(before) and own:
-                following = _Next.of_phase(before)
+                following = _Next.from_phase(before)
                 kept.append(waiting.pop())
             may_parse = waiting and (kept or waiting[-1].parses)
             if may_parse and _is_parse(backend, one, waiting[-1], following, record.statement_name, complete=complete):
@@ -620,7 +620,7 @@ class _Next:
         return cls(begun, logged, _fill_missing_number(record.local_xid))
 
     @classmethod
-    def of_phase(cls, phase: AssemblyItem) -> Self:
+    def from_phase(cls, phase: AssemblyItem) -> Self:
         """A phase that follows another."""
         begun = phase.log_time if phase.log_time == NOTHING_THERE else phase.log_time - int(phase.duration_us)
         return cls(begun, phase.log_time, phase.xid)
@@ -688,7 +688,7 @@ def _keep_bound(backend: Backend, one: Execution) -> None:
         bind -= 1
     kept = [one.timed[bind]]
     before = one.timed[bind - 1] if bind else None
-    if before is not None and before.named and before.parses and _Next.of_phase(kept[0]).meets(before):
+    if before is not None and before.named and before.parses and _Next.from_phase(kept[0]).meets(before):
         kept.append(before)
     _keep_phases(backend, one, kept)
 

@@ -37,7 +37,7 @@ def stretches(data: bytes, size: int, *, any_line: bool) -> Iterator[PlacedLines
         end = at + size
         if not any_line and end < len(data):
             end = data.find(b"\n", end) + 1 or len(data)
-        yield PlacedLines.of_file(data[at:end], at)
+        yield PlacedLines.from_file(data[at:end], at)
         at = end
 
 
@@ -87,7 +87,7 @@ def test_each_line_leads_to_its_record(shape: Shape) -> None:
     (view,) = views_of(data)
     for piece in undone(view, data):
         for at, (begin, end) in enumerate(zip(piece.begins.tolist(), piece.ends.tolist(), strict=True)):
-            alone = view.undo(iter([PlacedLines.of_file(data[begin:end], begin)]))
+            alone = view.undo(iter([PlacedLines.from_file(data[begin:end], begin)]))
             lines = [line for line in text_of(list(alone)).splitlines(keepends=True) if line.strip()]
             line = piece.data[piece.starts[at] : piece.starts[at + 1]]
             assert lines == [line]
@@ -132,7 +132,7 @@ def test_names_in_order_of_appearance() -> None:
     data = exported.logcli(
         [Said("2026-03-01 12:00:00.000 UTC [1] LOG:  x", SECOND, name) for name in ("b", "a", "b")] * 4
     )
-    assert [view.only for view in found_in(data).views(iter([PlacedLines.of_file(data, 0)]))] == ["b", "a"]
+    assert [view.only for view in found_in(data).views(iter([PlacedLines.from_file(data, 0)]))] == ["b", "a"]
 
 
 def test_an_export_in_an_export() -> None:
@@ -365,7 +365,7 @@ def test_a_document_on_one_line_of_any_length(tmp_path: Path) -> None:
     step = find_exports(content.head, knows)
     assert step is not None
     blocks = [piece.read() if isinstance(piece, Unread) else piece for piece in content.pieces(2**20, any_cut)]
-    pieces = list(step.undo(PlacedLines.of_file(block.data, block.offset) for block in blocks))
+    pieces = list(step.undo(PlacedLines.from_file(block.data, block.offset) for block in blocks))
     assert text_of(pieces) == text
     assert max(len(piece.data) for piece in pieces) < 4 * 2**20
 
