@@ -22,7 +22,7 @@ from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.executions import Sessions, read_sessions
+from citus_analysis.spans.executions import Pass, Sessions, keep_in_memory, list_log_files
 from citus_analysis.spans.matching import Matching, build_matching, judge
 from citus_analysis.spans.pairing import pair_by_order
 
@@ -119,7 +119,9 @@ def measure(statements: int) -> dict[str, float]:
     many = repeated(events, times)
     build_traces(events, nodes())
     start = time.process_time()
-    matching = matching_of(read_sessions(many, nodes()))
+    records = Pass(list_log_files(many), nodes(), distributed=True, keep=keep_in_memory)
+    records.consume_sorted([many])
+    matching = matching_of(records.group(0, records.failed()))
     build_matching = time.process_time() - start
     exact = int((matching.pairs["match"] == "exact").sum())
     del matching

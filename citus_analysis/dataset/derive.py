@@ -224,9 +224,9 @@ def _apply_per_resource(
 def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
-    from citus_analysis.dataset.records import consume_records, group_records_by_session
+    from citus_analysis.dataset.records import consume_records, consume_records_by_session
     from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder, is_distributed_cluster
-    from citus_analysis.spans.traces import trace_iteration, trace_pass
+    from citus_analysis.spans.traces import trace_iteration
 
     def scan(parts: Sequence[ParquetPart]) -> pl.LazyFrame:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
@@ -237,20 +237,16 @@ def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
     for iteration in tables.log_iterations():
         parts = tables.log_parts(iteration)
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
+            folder = Path(name)
             try:
                 chosen = (tables.resource, iteration)
                 records = consume_records(
-                    parts, tables.folder, chosen, nodes, Path(name), distributed=distributed, jobs=jobs
+                    parts, tables.folder, chosen, nodes, folder, distributed=distributed, jobs=jobs
                 )
             except NotInOrder:
-                pass
-            else:
-                yield from map(vars, trace_pass(records, jobs))
-                continue
-        of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
-        with group_records_by_session(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
-            traced = trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed, jobs=jobs)
-            yield from map(vars, traced)
+                of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
+                records = consume_records_by_session(parts, scan, of_iteration, nodes, folder, distributed=distributed)
+            yield from map(vars, trace_iteration(records, jobs))
 
 
 def _derive_sources(tables: ResourceTables, _jobs: int) -> Pieces:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -31,14 +30,15 @@ from citus_analysis.spans.executions import (
     NotInOrder,
     Pass,
     give_back,
+    group_sessions,
     keep_in_memory,
+    list_log_files,
     order_log_files,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from citus_analysis.spans.executions import Sessions
 
 # The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
 #
@@ -207,11 +207,10 @@ def _load_spilled_arrays(files: dict[str, tuple[Path, np.dtype]], *, again: bool
     return arrays
 
 
-# The records of one iteration by groups of sessions, so that traces are built without all records in memory.
+# The records of one iteration sorted by session, group of sessions by group, so that not all records are in memory.
 #
 # Few records form one group and are read from their parts. Many records are divided by session into files of the
-# staging folder; each file is removed once it has been read. Assembled sessions are kept there too until the clocks are
-# known.
+# staging folder; each file is removed once it has been read.
 
 #: Records that are processed at once: some 100 MB with the frames built from them.
 MOST_RECORDS: Final = 250_000
@@ -225,55 +224,59 @@ _NODE: Final = pl.coalesce("node", "source_id")
 _NAMES: Final = pl.col(pl.String).cast(pl.Categorical)
 
 
-@dataclass(frozen=True)
-class SessionGroups:
-    """The input of :func:`~citus_analysis.spans.trace_iteration`.
-
-    Attributes:
-        loads: functions that return the records of each group; each can be called once.
-        keep: writes the sessions of a group to disk; None if they may stay in memory.
-    """
-
-    loads: Sequence[Callable[[], pl.DataFrame]]
-    keep: Callable[[Sessions], Callable[[], Sessions]] | None = None
-
-
-@contextmanager
-def group_records_by_session(
+def consume_records_by_session(
     parts: Sequence[ParquetPart],
     scan: Callable[[Sequence[ParquetPart]], pl.LazyFrame],
     chosen: pl.Expr,
     nodes: pl.DataFrame,
-    staging: Path,
-) -> Iterator[SessionGroups]:
-    """The groups, within the context.
+    folder: Path,
+    *,
+    distributed: bool,
+) -> Pass:
+    """The records of one iteration, sorted by session and taken in.
 
     Args:
         parts: parts of `log_events` of one resource.
         scan: returns the rows of given parts.
         chosen: condition that selects the rows of the iteration.
         nodes: rows of `nodes` of the resource.
-        staging: an existing folder for files of groups.
+        folder: for files of groups, and for the arrays that are laid aside.
+        distributed: the servers form a cluster.
     """
+    rows = sum(part.rows for part in parts)
+    keep = partial(spill_arrays, folder, count()) if rows > IN_MEMORY else keep_in_memory
+    files = list_log_files(*(scan([part]).filter(chosen) for part in parts))
+    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
+    with TemporaryDirectory(prefix="groups-", dir=folder) as name:
+        records.consume_sorted(_iterate_groups(parts, scan, chosen, nodes, Path(name)))
+    if rows > IN_MEMORY:
+        give_back()
+    return records
+
+
+def _iterate_groups(
+    parts: Sequence[ParquetPart],
+    scan: Callable[[Sequence[ParquetPart]], pl.LazyFrame],
+    chosen: pl.Expr,
+    nodes: pl.DataFrame,
+    folder: Path,
+) -> Iterator[pl.DataFrame]:
+    """The records of each group of sessions."""
     events = scan(parts).filter(chosen)
     if sum(part.rows for part in parts) <= MOST_RECORDS:
-        yield SessionGroups([events.collect])
+        yield events.collect()
         return
-    # Imported late, so that reading does not wait for the import of traces.
-    from citus_analysis.spans.executions import group_sessions
-
     backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
     groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)
     if backends["records"].sum() <= MOST_RECORDS or groups.is_empty():
         # Records without a pid belong to no session. If none has a pid, the first ones show the files.
-        yield SessionGroups([events.head(MOST_RECORDS).collect])
+        yield events.head(MOST_RECORDS).collect()
         return
-    with TemporaryDirectory(prefix="groups-", dir=staging) as name:
-        divide = partial(_divide, chosen=chosen, groups=groups.cast({"node": pl.String}), folder=Path(name))
-        for _ in map_in_order(enumerate(_iterate_batches(parts, scan)), divide, _DIVIDERS, "groups"):
-            pass
-        loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
-        yield SessionGroups(loads, partial(_spill_sessions, Path(name), count()))
+    divide = partial(_divide, chosen=chosen, groups=groups.cast({"node": pl.String}), folder=folder)
+    for _ in map_in_order(enumerate(_iterate_batches(parts, scan)), divide, _DIVIDERS, "groups"):
+        pass
+    for group in range(groups["group"].n_unique()):
+        yield _read_group(folder / str(group))
 
 
 def _iterate_batches(
@@ -313,15 +316,7 @@ def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.Data
             part.write_ipc_stream(target / f"{number:06}.arrows", compression="lz4")
 
 
-def _group(folder: Path) -> pl.DataFrame:
+def _read_group(folder: Path) -> pl.DataFrame:
     records = pl.concat([pl.read_ipc_stream(path) for path in sorted(folder.iterdir())])
     shutil.rmtree(folder)
     return records
-
-
-def _spill_sessions(folder: Path, numbers: Iterator[int], sessions: Sessions) -> Callable[[], Sessions]:
-    """Write the sessions of a group to disk: a folder with a file for each of their frames."""
-    files = {name: folder / f"sessions-{next(numbers)}-{name}.arrows" for name in vars(sessions)}
-    for name, file in files.items():
-        getattr(sessions, name).write_ipc_stream(file, compression="lz4")
-    return lambda: type(sessions)(**{name: pl.read_ipc_stream(file) for name, file in files.items()})

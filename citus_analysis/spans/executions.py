@@ -170,13 +170,17 @@ def order_log_files(stretches: pl.DataFrame) -> pl.DataFrame:
     return named.with_columns(node=pl.coalesce("node", "source_id")).with_row_index("source")
 
 
-def number_files(events: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.uint32]]:
-    """The numbered files of records, and the number of the file of each record."""
-    table = order_log_files(events.select(*_IDENTITY, first_time=pl.col("log_time").to_physical()))
-    of_record = events.select(pl.col("source_id").cast(pl.String)).join(
-        table, on="source_id", how="left", maintain_order="left"
-    )
-    return table, of_record["source"].to_numpy()
+def list_log_files(*parts: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+    """The numbered files (:func:`order_log_files`) of rows of table `log_events`, read part by part."""
+    first_time = pl.col("log_time").to_physical().min().alias("first_time")
+    stretches = (part.lazy().group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), first_time) for part in parts)
+    return order_log_files(pl.concat([part.collect() for part in stretches]))
+
+
+def number_record_files(events: pl.DataFrame, files: pl.DataFrame) -> NDArray[np.uint32]:
+    """The number of the log file of each record."""
+    names = events.select(pl.col("source_id").cast(pl.String))
+    return names.join(files, on="source_id", how="left", maintain_order="left")["source"].to_numpy()
 
 
 def sort_record_rows(events: pl.DataFrame, files: pl.DataFrame, source: NDArray[np.uint32]) -> tuple[Indices, Indices]:
@@ -468,35 +472,6 @@ def is_distributed_cluster(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFr
         return True
     reported = pl.any_horizontal(pl.col("gpid", "task_us").is_not_null().any())
     return bool(events.lazy().select(reported).collect().item())
-
-
-def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool | None = None) -> Sessions:
-    """Assemble the statement executions of one iteration.
-
-    Args:
-        events: `log_events` of one resource and iteration.
-        nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
-        distributed: see :func:`is_distributed_cluster`; None: these records decide.
-    """
-    is_cluster = is_distributed_cluster(events, nodes) if distributed is None else distributed
-    files, of_record = number_files(events)
-    order, copies = stitch_records(events, *sort_record_rows(events, files, of_record))
-    assembly = make_assembly(files, nodes, distributed=is_cluster)
-    texts = AssemblyTexts()
-    # Compiled code reads the memory of the columns, so they must have the types of the schema.
-    typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
-    arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
-    assembly.add_sorted(record_columns(arrays, texts), order, of_record)
-    assembly.end()
-    done = assembly.take()
-    return Sessions(
-        sources=files,
-        **build_execution_frames(done, np.arange(len(done["executions"])), files, texts),
-        tasks=build_session_tasks(done["tasks"], files, nodes, texts),
-        gaps=build_record_gaps(done, files),
-        coverage=build_log_coverage(done, assembly.times, files, of_record[copies].astype(np.intp)),
-        begins=build_session_begins(done),
-    )
 
 
 #: Names of the phases of an execution.
@@ -818,10 +793,11 @@ class SessionCells:
         return of_gpid * self.shards + shard % self.shards
 
 
-# Sessions of an iteration in pieces: records are read in the order of their logs, in a single pass.
+# Sessions of an iteration in pieces: records are read in a single pass, in the order of their logs if each session is
+# in order there, else sorted by session.
 #
-# The executions of a piece ended at about the same place in the logs. The few facts by which tasks and children are
-# paired are collected over all pieces; the rest is laid aside until the pairs are known.
+# The executions of a piece ended at about the same place in the logs, or belong to some of the sessions. The few facts
+# by which tasks and children are paired are collected over all pieces; the rest is laid aside until pairs are known.
 
 #: Fewest executions of a piece.
 PIECE_EXECUTIONS: Final = 2**15
@@ -833,7 +809,7 @@ _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
 class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by session instead
-    """Records of a backend are not in order, or tasks are sent on behalf of others."""
+    """Records of a backend are not in order."""
 
 
 @dataclass(frozen=True)
@@ -856,7 +832,7 @@ class Pass:
     """One pass over the records of an iteration.
 
     Args:
-        files: the log files, as in :class:`Sessions`, in the order in which their records come.
+        files: the log files, as in :class:`Sessions`.
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
         keep: lays arrays aside and returns a function that brings them back.
@@ -871,8 +847,10 @@ class Pass:
     pieces: list[SessionPiece] = field(default_factory=list)
     _failed: list[Arrays] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
+    _copied: list[Indices] = field(default_factory=list)
     _first: int = 0
     _surplus: int = 0
+    _nested: bool = False
 
     def __post_init__(self) -> None:
         self._assembly = make_assembly(self.files, self.nodes, distributed=self.distributed)
@@ -884,20 +862,33 @@ class Pass:
         """Read all records; lay the executions of a piece aside while the next piece is assembled.
 
         Args:
-            batches: number of the source and records of it, in order.
+            batches: number of the source and records of it, in the order of the log files.
             ahead: most pieces that are assembled meanwhile; 0: no thread is started.
 
         Raises:
-            NotInOrder: they must be sorted by session, or children sent tasks of their own.
+            NotInOrder: they must be sorted by session (:meth:`consume_sorted`).
         """
-        with closing(prefetch_in_thread(self._assemble(batches), "sessions", ahead)) as pieces:
+        self._consume(self._add_in_order(batches), ahead)
+
+    def consume_sorted(self, groups: Iterable[pl.DataFrame], ahead: int = 0) -> None:
+        """Read all records in any order, sorted by session and without copies, group by group.
+
+        Args:
+            groups: rows of table `log_events`. All records of a session must be in one group
+                (:func:`group_sessions`).
+            ahead: as for :meth:`consume`.
+        """
+        self._consume(self._add_by_session(groups), ahead)
+
+    def _consume(self, added: Iterable[None], ahead: int) -> None:
+        with closing(prefetch_in_thread(self._assemble(added), "sessions", ahead)) as pieces:
             for done in pieces:
                 self._lay_aside(done)
         for one in (self._linked, self._silent, self._tasks):
             one.finish()
-        # If statements name several shards, the anchor may be in another cell; statements that do not say where they
-        # were executed have no shard. Cells are then joined by gpid.
-        several = bool(self._texts.shards.texts) or self._are_unreported
+        # If statements name several shards, or children sent tasks, what belongs together may be in another cell;
+        # statements that do not say where they were executed have no shard. Cells are then joined by gpid.
+        several = bool(self._texts.shards.texts) or self._are_unreported or self._nested
         self.groups = self._cells.gpids if several else self._cells.count
 
     @property
@@ -905,12 +896,27 @@ class Pass:
         """Whether there are more children than tasks."""
         return self._surplus > 0
 
-    def _assemble(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
+    def _add_in_order(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[None]:
+        for source, columns in batches:
+            if not self._assembly.add(record_columns(columns, self._texts), source):
+                raise NotInOrder
+            yield
+
+    def _add_by_session(self, groups: Iterable[pl.DataFrame]) -> Iterator[None]:
+        for events in groups:
+            of_record = number_record_files(events, self.files)
+            order, copies = stitch_records(events, *sort_record_rows(events, self.files, of_record))
+            self._copied.append(of_record[copies].astype(np.intp))
+            # Compiled code reads the memory of the columns, so they must have the types of the schema.
+            typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
+            arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
+            self._assembly.add_sorted(record_columns(arrays, self._texts), order, of_record)
+            yield
+
+    def _assemble(self, added: Iterable[None]) -> Iterator[Assembled]:
         """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
         assembly = self._assembly
-        for source, columns in batches:
-            if not assembly.add(record_columns(columns, self._texts), source):
-                raise NotInOrder
+        for _ in added:
             if assembly.waiting >= PIECE_EXECUTIONS:
                 yield {name: copy_items(items) for name, items in assembly.take().items()}
         assembly.end()
@@ -929,8 +935,7 @@ class Pass:
         self._silent.add(self._cells.numbers(silent["executions"]["gpid"], np.zeros(1, np.int64)), silent)
         tasks = done["tasks"]
         self._surplus += int((of_child & ~failed).sum()) - len(tasks)
-        if tasks["is_child"].any():
-            raise NotInOrder
+        self._nested = self._nested or bool(tasks["is_child"].any())
         self._tasks.add(self._cells.numbers(tasks["gpid"], tasks["shard_id"]), {"tasks": tasks})
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
@@ -974,7 +979,9 @@ class Pass:
             sources=self.files,
             executions=self._facts(failed),
             gaps=build_record_gaps(small, self.files),
-            coverage=build_log_coverage(small, self._assembly.times, self.files, np.zeros(0, np.intp)),
+            coverage=build_log_coverage(
+                small, self._assembly.times, self.files, np.concatenate([np.zeros(0, np.intp), *self._copied])
+            ),
             begins=build_session_begins(small),
         )
 

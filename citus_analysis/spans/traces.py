@@ -7,10 +7,8 @@ with recorded examples.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
@@ -27,7 +25,8 @@ from citus_analysis.spans.executions import (
     Sessions,
     give_back,
     is_distributed_cluster,
-    read_sessions,
+    keep_in_memory,
+    list_log_files,
 )
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import (
@@ -41,29 +40,27 @@ from citus_analysis.spans.matching import (
     match_quality,
     tabulate_clock_offsets,
 )
-from citus_analysis.spans.ordered_arrays import Flags, pick
-from citus_analysis.spans.pairing import Claims, Ordered, Rest, pair_by_order
+from citus_analysis.spans.ordered_arrays import pick
+from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
 from citus_analysis.spans.statements import build_statement_profile
-from citus_analysis.spans.tree import LinkFrames, PieceLinks, build_span_tree, find_child_owners
+from citus_analysis.spans.tree import (
+    LinkFrames,
+    PieceLinks,
+    build_span_tree,
+    find_child_owners,
+    find_failed_child_owners,
+)
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _OF_ITERATION: Final = ("resource", "run_id", "iteration")
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
-
-#: Returns the records of a group of sessions.
-Load = Callable[[], pl.DataFrame]
 
 #: Groups that are processed at the same time.
 _AT_ONCE: Final = 2
 #: Groups of a pass whose pairs stay in memory until they are judged, some 30 MB each; those of others are made twice.
 _HELD_GROUPS: Final = 6
 
-#: Lays the sessions of a group aside and returns a function that brings them back, which can be called repeatedly.
-Keep = Callable[[Sessions], Callable[[], Sessions]]
-
 Result = TypeVar("Result")
-
-_Again = Callable[[], tuple[Sessions, Ordered]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,9 +97,8 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """
     iterations = _trace_iterations(_conform_columns("log_events", log_events), _conform_columns("nodes", nodes))
     parts = [part for iteration in iterations for part in iteration]
-    return Traces(
-        **{name: pl.concat([TABLES[name].empty(), *(getattr(part, name) for part in parts)]) for name in _TABLES}
-    )
+    rows = {name: [TABLES[name].conform(getattr(part, name)) for part in parts] for name in _TABLES}
+    return Traces(**{name: pl.concat([TABLES[name].empty(), *rows[name]]) for name in _TABLES})
 
 
 def _conform_columns(name: str, frame: Frame) -> pl.DataFrame:
@@ -111,93 +107,45 @@ def _conform_columns(name: str, frame: Frame) -> pl.DataFrame:
     return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))
 
 
-def trace_iteration(
-    groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | None = None, *, distributed: bool, jobs: int = _AT_ONCE
-) -> Iterator[Traces]:
-    """Build the traces of one iteration, one group of its sessions after the other.
-
-    The clocks of nodes follow from the pairs of all groups, so the sessions of each group are processed twice, or three
-    times if the clocks do not follow from exact pairs; the records are read once. If sessions are laid aside, memory is
-    bounded by the records of the three largest groups, and a twentieth of that for each group.
+def trace_iteration(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
+    """Build the traces of one iteration, one piece of its executions after the other.
 
     Args:
-        groups: functions that return rows of table `log_events`, at least one. Sessions that work for one another must
-            be in one group (:func:`~citus_analysis.spans.executions.group_sessions`).
-        nodes: rows of table `nodes` of the resource.
-        keep: lays the sessions of a group aside until they are processed again; None: they stay in memory.
-        distributed: whether the servers form a cluster
-            (:func:`~citus_analysis.spans.executions.is_distributed_cluster`, given the records of all groups).
-        jobs: most groups that are processed at the same time.
-
-    Returns:
-        The statements and spans of each group, sorted by time; then, in a last piece, the match quality and the clock
-        offsets of the iteration.
-
-    Example:
-        >>> *groups, last = trace_iteration([TABLES["log_events"].empty], TABLES["nodes"].empty(), distributed=False)
-        >>> len(groups), last.match_quality.height
-        (1, 0)
-    """
-    at_once = min(len(groups), jobs)
-    read_group = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
-    read = list(map_in_order(iter(groups), read_group, at_once, "facts"))
-    claims, sources, coverages, again = (list(facts) for facts in zip(*read, strict=True))
-    kept = deque(again)
-    del read, again
-    coverage = (
-        pl.concat(coverages)
-        .group_by("node")
-        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any(), pl.col("copies").sum())
-    )
-
-    def rest(group: tuple[_Again, Flags]) -> Rest:
-        bring, exact = group
-        return bring()[1].rest(exact)
-
-    verdicts, clocks = judge(
-        claims, coverage, lambda exact: map_in_order(zip(kept, exact, strict=True), rest, at_once, "rest")
-    )
-    # Each group alone in a list, so that the function that processes it can release it.
-    each = (([kept.popleft()], verdict) for verdict in verdicts)
-    counts = []
-    trace_group = partial(_trace_group, clocks=clocks, nodes=nodes, distributed=distributed)
-    for traces, counted in map_in_order(each, trace_group, at_once, "traces"):
-        counts.append(counted)
-        yield traces
-    identity = _get_first_identity(sources)
-    quality = match_quality(counts, clocks, identity, coverage)
-    yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, identity))
-
-
-def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
-    """Build the traces of one iteration whose records were read in the order of their logs.
-
-    Args:
-        records: the pass, after all records were read.
+        records: the pass over its records, after all were read.
         jobs: pieces that are processed at the same time.
 
     Returns:
-        As :func:`trace_iteration`, the statements and spans of each piece. Texts that identify their rows (source,
-        node, resource, run) are categories, which are stored as the texts of the tables.
+        The statements and spans of each piece, sorted by time; then, in a last part, the match quality and the clock
+        offsets of the iteration. Texts that identify their rows (source, node, resource, run) are categories, which are
+        stored as the texts of the tables.
+
+    Example:
+        >>> events, nodes = TABLES["log_events"].empty(), TABLES["nodes"].empty()
+        >>> records = Pass(list_log_files(events), nodes, distributed=False, keep=keep_in_memory)
+        >>> records.consume_sorted([events])
+        >>> *pieces, last = trace_iteration(records)
+        >>> len(pieces), last.match_quality.height
+        (1, 0)
     """
     known = records.failed()
     identity, identifiers = _make_identity_frame(known.sources), Identifiers(known.sources)
     links, clocks, counts = _link_pieces(records, known, identifiers, jobs)
-    of_first = _get_first_identity([known.sources])
-    quality = match_quality(counts, clocks, of_first, known.coverage)
+    of_iteration = _get_first_identity(known.sources)
+    quality = match_quality(counts, clocks, of_iteration, known.coverage)
     del known
 
     def traced(one: tuple[SessionPiece, LinkFrames]) -> Traces:
         piece, (own, of_children, linked) = one
         sessions = records.sessions(piece)
         statements = build_statement_profile(sessions, own, linked, identifiers, distributed=records.distributed)
-        spans = build_span_tree(sessions, statements, own, linked, identifiers, of_children)
+        spans = build_span_tree(sessions, statements, own, of_children, identifiers)
+        # Released before the spans are sorted, which takes as much memory again.
         del sessions
         statements = _identify_sources("statements", statements, identity)
         return Traces(statements=statements, spans=_identify_sources("spans", spans, identity))
 
     yield from map_in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
-    yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, of_first))
+    yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, of_iteration))
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
@@ -230,10 +178,11 @@ def _link_pieces(
     def match(group: tuple[int, PairVerdicts]) -> tuple[LinkFrames, pl.DataFrame]:
         number, verdict = group
         matching = build_matching(ordered(number, again=False), verdict, clocks)
-        failing = failures if number == numbers[-1] else failures.clear()
-        owners = find_child_owners(matching, known.executions, failing, identifiers)
+        owners, links = [find_child_owners(matching, failed_owners, identifiers)], [link_unreported(matching)]
+        if number == numbers[-1]:
+            owners, links = [*owners, failed_owners], [failures, *links]
         pairs = matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS)
-        return (pairs, owners, pl.concat([failing, link_unreported(matching)])), count_matches(records.nodes, matching)
+        return (pairs, pl.concat(owners), pl.concat(links)), count_matches(records.nodes, matching)
 
     def claim(number: int) -> Claims:
         return ordered(number, again=True).claims(known)
@@ -247,6 +196,7 @@ def _link_pieces(
         lambda exact: (ordered(number, again=True).rest(own) for number, own in enumerate(exact)),
     )
     failures, counts = link_failures(known, clocks), []
+    failed_owners = find_failed_child_owners(known.executions, failures, identifiers)
     links = PieceLinks(records.pieces, records.keep if len(numbers) > 1 else None)
     matches = map_in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
     for frames, counted in _release_memory_after_each(matches, several=len(numbers) > 1):
@@ -255,50 +205,14 @@ def _link_pieces(
     return links, clocks, counts
 
 
-def _read(
-    load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool
-) -> tuple[Claims, pl.DataFrame, pl.DataFrame, _Again]:
-    """The claims, log files and coverage of a group, and a function that returns its sessions again."""
-    sessions = read_sessions(load(), nodes, distributed=distributed)
-    ordered = pair_by_order(sessions)
-    facts = ordered.claims(sessions), sessions.sources, sessions.coverage
-    if keep is None:
-        return *facts, lambda: (sessions, ordered)
-    bring = keep(sessions)
-    return *facts, lambda: (again := bring(), pair_by_order(again))
-
-
-def _get_first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
+def _get_first_identity(files: pl.DataFrame) -> dict[str, object]:
     """What identifies all log files of the iteration, as stated for the first file of the first node."""
-    files = pl.concat(parts).sort("node", "first_time", "source_id").select(_OF_ITERATION)
-    return files.row(0, named=True) if files.height else dict.fromkeys(_OF_ITERATION)
-
-
-def _trace_group(
-    group: tuple[list[_Again], PairVerdicts], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
-) -> tuple[Traces, pl.DataFrame]:
-    """Statements and spans of a group, sorted by time, and `count_matches`."""
-    held, verdict = group
-    sessions, ordered = held.pop()()
-    matching = build_matching(ordered, verdict, clocks)
-    linked = pl.concat([link_failures(sessions, clocks), link_unreported(matching)])
-    identity, identifiers = _make_identity_frame(sessions.sources), Identifiers(sessions.sources)
-    statements = build_statement_profile(sessions, matching.pairs, linked, identifiers, distributed=distributed)
-    spans = build_span_tree(sessions, statements, matching.pairs, linked, identifiers)
-    counts = count_matches(nodes, matching)
-    # Released before the spans are sorted, which takes as much memory again.
-    del sessions, ordered, matching, linked
-    statements = _conform_traces("statements", statements, identity)
-    return Traces(statements=statements, spans=_conform_traces("spans", spans, identity)), counts
-
-
-def _conform_traces(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
-    """Sort by time, name the sources again and bring the frame to its table."""
-    return TABLES[name].conform(_identify_sources(name, frame, identity))
+    of_iteration = files.sort("node", "first_time", "source_id").select(_OF_ITERATION)
+    return of_iteration.row(0, named=True) if files.height else dict.fromkeys(_OF_ITERATION)
 
 
 def _identify_sources(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_conform_traces`, with the texts that identify sources as categories: they are not copied per row."""
+    """The rows sorted by time, with the columns of their table; texts that identify sources are categories."""
     # Computing the order first and gathering contiguous columns takes a third of the time of sorting the frame,
     # because numpy makes use of rows that are nearly in order.
     ordered = pick(frame.rechunk(), np.lexsort([_make_sort_keys(frame[key]) for key in _ORDER]))
@@ -338,4 +252,6 @@ def _trace_iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator
         for iteration in own["iteration"]:
             chosen = of_resource & pl.col("iteration").eq_missing(pl.lit(iteration))
             events = log_events if keys.height == 1 else log_events.filter(chosen)
-            yield trace_iteration([events.clone], own_nodes, distributed=distributed)
+            records = Pass(list_log_files(events), own_nodes, distributed, keep_in_memory)
+            records.consume_sorted([events])
+            yield trace_iteration(records)

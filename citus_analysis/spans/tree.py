@@ -86,7 +86,6 @@ _TASK: Final = (
     *_make_span_name_exprs("task", pl.lit("task")),
     *_make_interval_exprs("end_time", duration="task_us"),
     pl.col("task_us").alias("duration_us"),
-    pl.col("match").alias("child_match"),
 )
 _EXECUTE_BEGINS: Final = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
 _CONNECT: Final = (
@@ -127,7 +126,6 @@ _OWNED: Final = (
     pl.col("span_id").alias("parent_span_id"),
     pl.col("session_seq").alias("session_seq_parent"),
 )
-_OWNED_BY_TASK: Final = (*_OWNED, pl.col("child_match").alias("match"), pl.col("proof"))
 _OWNED_DIRECTLY: Final = (*_OWNED, pl.col("link_match").alias("match"), pl.col("link_proof").alias("proof"))
 _HAS_CHILD: Final = pl.col("child").is_not_null()
 
@@ -136,20 +134,17 @@ def build_span_tree(
     sessions: Sessions,
     statements: pl.DataFrame,
     pairs: pl.DataFrame,
-    links: pl.DataFrame,
+    owners_of_children: pl.DataFrame,
     identifiers: Identifiers,
-    owners_of_children: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """All spans of some sessions.
 
     Args:
-        sessions: executions, phases and tasks of the sessions.
+        sessions: executions, phases and local executions of the sessions.
         statements: result of :func:`~citus_analysis.spans.statements.build_statement_profile`.
         pairs: tasks with the child execution (`child`) and the certainty of that link (`match`).
-        links: children of statements without a task (:data:`~citus_analysis.spans.matching.LINK`).
+        owners_of_children: the owners of the children among the executions (:func:`find_child_owners`).
         identifiers: identifiers of records of the sessions' sources.
-        owners_of_children: the owners of the children among the executions (:func:`find_child_owners`); None if the
-            statements that own the children are all among the executions, too.
 
     Returns:
         Columns of table `spans` with `source` in place of `source_id`.
@@ -158,10 +153,12 @@ def build_span_tree(
     parent_phases = _build_phase_spans(sessions, roots, identifiers)
     executes = parent_phases.filter(_EXECUTES).select(_EXECUTE_SPAN)
     owners = join_executions(roots.select(_OWNER), executes).with_columns(_BELOW)
-    tasks = _build_all_task_spans(sessions, pairs, owners, identifiers)
-    if owners_of_children is None:
-        owners_of_children = pl.concat([_select_task_owners(tasks), _find_owners_without_task(roots, links)])
-    remotes = _build_child_spans(sessions, owners_of_children, identifiers).with_columns(_REMOTE)
+    remotes = _build_child_spans(sessions, owners_of_children, identifiers)
+    tasks = _build_task_spans(pairs, owners, identifiers)
+    if tasks.height < pairs.height:
+        # Children sent the others.
+        tasks = pl.concat([tasks, _build_task_spans(pairs, remotes.select(_SENDER), identifiers)])
+    remotes = remotes.with_columns(_REMOTE)
     parts = [roots, parent_phases, _build_connect_spans(statements, owners, identifiers), tasks]
     if sessions.locals.height:
         parts.append(_build_local_spans(sessions, owners, identifiers))
@@ -175,30 +172,64 @@ def build_span_tree(
     )
 
 
-def find_child_owners(
-    matching: Matching, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
-) -> pl.DataFrame:
-    """Find the owners of the children of statements from the pairs alone; children must send no tasks themselves.
+def find_child_owners(matching: Matching, failed: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """Find the owners of the children of statements from the pairs alone.
 
     Args:
         matching: tasks with their children.
-        failed: executions that failed.
-        failures: links of these executions, as for :func:`build_span_tree`.
+        failed: the owners of children that failed (:func:`find_failed_child_owners`), which may have sent tasks.
         identifiers: as for :func:`build_span_tree`.
 
     Returns:
         `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent`, `match` and `proof`.
     """
     paired = matching.pairs.filter(_HAS_CHILD)
-    owners = [_assign_child_owners(paired, identifiers, identifiers.of(paired, "task"))]
+    owners = _assign_child_owners(paired, identifiers, identifiers.of(paired, "task"))
     if matching.unreported.height:
         statements = _select_task_statements(matching.unreported)
-        owners.append(_assign_child_owners(matching.unreported, identifiers, identifiers.of(statements, "statement")))
-    if failures.height:
-        roots = failed.with_columns(REPORTED_AT)
-        named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
-        owners.append(_find_owners_without_task(named, failures))
-    return pl.concat(owners)
+        spans = identifiers.of(statements, "statement")
+        owners = pl.concat([owners, _assign_child_owners(matching.unreported, identifiers, spans)])
+    sent = paired.filter("is_child")
+    return owners if sent.is_empty() else _name_roots(owners, failed, sent)
+
+
+def find_failed_child_owners(executions: pl.DataFrame, links: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
+    """Find the owners of children that failed: a task without a record has no span, so the statement itself.
+
+    Args:
+        executions: executions that failed.
+        links: links of these executions to their children (:data:`~citus_analysis.spans.matching.LINK`).
+        identifiers: as for :func:`build_span_tree`.
+
+    Returns:
+        The columns of :func:`find_child_owners`.
+    """
+    roots = executions.with_columns(REPORTED_AT)
+    named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
+    of_children = links.select("execution", "child", link_match="match", link_proof="proof")
+    return of_children.join(named, on="execution", how="inner").select(_OWNED_DIRECTLY)
+
+
+def _name_roots(owners: pl.DataFrame, failed: pl.DataFrame, sent: pl.DataFrame) -> pl.DataFrame:
+    """Owners with the trace of the statement at the root, although children sent some of the tasks.
+
+    Args:
+        owners: as :func:`find_child_owners` returns them, but with the trace of the execution that sent the task.
+        failed: owners of further children.
+        sent: the tasks with a child that were sent by children.
+    """
+    of_root = ["trace_id", "session_seq_parent"]
+    senders = sent.select(execution="child", sender="execution")
+    named = pl.concat([owners, failed]).join(senders, on="execution", how="left", maintain_order="left")
+    # A child without an owner is a root itself, whose number among the statements of its session is unknown.
+    named = named.with_columns(session_seq_parent=pl.when(pl.col("sender").is_null()).then("session_seq_parent"))
+    is_known = pl.col("sender").is_in(named["execution"].implode()).fill_null(value=False)
+    levels, rest = [named.filter(~is_known)], named.filter(is_known)
+    while levels[-1].height and rest.height:
+        roots = levels[-1].select(pl.col("execution").alias("sender"), *of_root)
+        levels.append(rest.drop(of_root).join(roots, on="sender", how="inner").select(named.columns))
+        rest = rest.join(levels[-1], on="execution", how="anti")
+    return pl.concat([*levels, rest]).join(owners, on="execution", how="semi").select(owners.columns)
 
 
 def _select_task_statements(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -223,26 +254,6 @@ def _build_phase_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Id
     return phases.with_columns(*_PHASE, span_id=identifiers.of(phases, "phase"))
 
 
-def _build_all_task_spans(
-    sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers
-) -> pl.DataFrame:
-    """The tasks of statements, then, level by level, the tasks that their children sent."""
-    levels = [_build_task_spans(pairs, owners, identifiers)]
-    if levels[0].height == pairs.height:
-        return levels[0]
-    rest = pairs.join(owners, on="execution", how="anti")
-    while rest.height:
-        first = rest.join(rest.select(execution="child").drop_nulls(), on="execution", how="anti")
-        owned = pl.concat([_select_task_owners(level) for level in levels])
-        levels.append(
-            _build_task_spans(first, _build_child_spans(sessions, owned, identifiers).select(_SENDER), identifiers)
-        )
-        if first.is_empty():
-            break
-        rest = rest.join(first, on="task", how="anti")
-    return pl.concat(levels)
-
-
 def _build_task_spans(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     named = owners.select("execution", "trace_id", "session_seq", "includes_commit", parent_span_id="below")
     tasks = join_executions(pairs, named, known_only=True)
@@ -264,16 +275,6 @@ def _build_local_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Id
     )
     local = join_executions(join_executions(sessions.locals, named, known_only=True), ends)
     return local.with_columns(*_LOCAL, span_id=identifiers.of(local, "local"))
-
-
-def _select_task_owners(tasks: pl.DataFrame) -> pl.DataFrame:
-    return tasks.filter(_HAS_CHILD).select(_OWNED_BY_TASK)
-
-
-def _find_owners_without_task(roots: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
-    """A task without a record has no span: its child is directly below the statement."""
-    named = links.select("execution", "child", link_match="match", link_proof="proof")
-    return named.join(roots, on="execution", how="inner").select(_OWNED_DIRECTLY)
 
 
 def _build_child_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:

@@ -4,16 +4,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset, records
 from citus_analysis.errors import DatasetError
-from citus_analysis.formats.pglog.assembly import NO_CODE
-from citus_analysis.spans import executions as sessions
-from citus_analysis.spans.executions import NotInOrder, make_column_frame
+from citus_analysis.spans.executions import NotInOrder
 from tests.recordings import RECORDED
 
 TABLES = {
@@ -97,16 +94,7 @@ def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
-    left = tmp_path / "out" / "_staging" / "groups-left" / "0"
+    left = tmp_path / "out" / "_staging" / "pieces-left" / "groups-left" / "0"
     left.mkdir(parents=True)
     (left / "000000-000000.arrows").write_bytes(b"half")
     ingested(RECORDED / "w2-multishard", tmp_path / "out", 10**9)
-
-
-def test_executions_of_an_unknown_kind_come_back(tmp_path: Path) -> None:
-    items = np.array([(0,), (NO_CODE,), (1,)], dtype=[("statement_kind", np.uint8)])
-    executions = make_column_frame({"statement_kind": sessions._extract_statement_kinds(items)}).with_columns(
-        sessions._KIND
-    )
-    executions.write_ipc_stream(tmp_path / "executions.arrows", compression="lz4")
-    assert pl.read_ipc_stream(tmp_path / "executions.arrows").to_series().to_list() == ["select", None, "insert"]

@@ -152,7 +152,7 @@ def test_any_shard_of_a_join_may_be_the_anchor(mixed: bool, proof: str) -> None:
         assert set(traces.spans["proof"].drop_nulls()) == ({proof} if match == "exact" else set())
 
 
-def test_tasks_that_a_child_sends_stand_below_it() -> None:
+def delegating() -> Recording:
     """A delegated function on node 2 writes to the shard on node 3 that its caller writes to as well."""
     one, two, three = Node("1", 2), Node("2", 3), Node("3", 7)
     parent, other = one.session(500), two.session(600)
@@ -170,7 +170,11 @@ def test_tasks_that_a_child_sends_stand_below_it() -> None:
         run_child(kids[1], ms + 9.5, 102008, 4_000_000 + number)
         end(called, ms + 10.3, 102008, "worker3")
         end(parent, ms + 10.7, 102009, "worker2", took_ms=1.5)
-    recording = record(one, two, three)
+    return record(one, two, three)
+
+
+def test_tasks_that_a_child_sends_stand_below_it() -> None:
+    recording = delegating()
     traces = build_traces(*recording.tables())
     assert traces.match_quality.select(pl.sum("tasks", "exact", "inferred")).row(0) == (100, 80, 20)
     assert wrong(traces, recording) == 0

@@ -15,7 +15,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans import executions as divided
 from citus_analysis.spans import executions as streamed
 from citus_analysis.spans import tree as piece_links
-from citus_analysis.spans.executions import Arrays, Bring, Divided, Pass, SessionPiece, number_files
+from citus_analysis.spans.executions import Arrays, Bring, Divided, Pass, SessionPiece, list_log_files
 from citus_analysis.spans.tree import PieceLinks
 from tests.spans.recordings import Recording, load
 from tests.spans.test_streamed import batches
@@ -51,7 +51,7 @@ def taken_in(recording: Recording, folder: Path) -> tuple[Pass, int, int]:
     """The pass, what it holds in arrays, and what it laid aside, bytes."""
     folder.mkdir()
     shelf = Shelf(folder)
-    files = number_files(recording.log_events)[0]
+    files = list_log_files(recording.log_events)
     rows = list(batches(recording, files, 1_000))
     tracemalloc.start()
     try:

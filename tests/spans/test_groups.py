@@ -1,7 +1,9 @@
 """An iteration worked on group by group gives what it gives as a whole."""
 
-import pickle
+import itertools
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -9,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from citus_analysis.dataset.records import spill_arrays
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.executions import GPID_NODE_FACTOR, Sessions, group_sessions
-from citus_analysis.spans.traces import Keep, Traces, trace_iteration
+from citus_analysis.spans import executions
+from citus_analysis.spans.executions import GPID_NODE_FACTOR, Keep, Pass, group_sessions, list_log_files
+from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
+from tests.spans.test_streamed import stacked
 
 
 def backends_of(events: pl.DataFrame) -> pl.DataFrame:
@@ -20,28 +25,16 @@ def backends_of(events: pl.DataFrame) -> pl.DataFrame:
     return events.filter(pl.col("pid").is_not_null()).group_by(node, "pid", "gpid").agg(records=pl.len())
 
 
-def in_groups(recording: Recording, most_records: int, keep: Keep | None) -> tuple[Traces, int]:
+def in_groups(recording: Recording, most_records: int, keep: Keep, pairing_groups: int) -> tuple[Traces, int]:
     """Traces by groups, and how many there are."""
     placed = group_sessions(backends_of(recording.log_events), recording.nodes, most_records)
     groups = placed.partition_by("group")
-    records = [
-        lambda group=group: recording.log_events.join(group, on=["node", "pid"], how="semi", maintain_order="left")
-        for group in groups
-    ]
-    pieces = list(trace_iteration(records, recording.nodes, keep, distributed=True))
-    tables = {name: pl.concat([getattr(piece, name) for piece in pieces]) for name in vars(pieces[0])}
-    return Traces(**tables), len(groups)
-
-
-def pickled(sessions: Sessions) -> Callable[[], Sessions]:
-    """Sessions laid aside."""
-    packed = pickle.dumps(sessions)
-
-    def again() -> Sessions:
-        sessions: Sessions = pickle.loads(packed)
-        return sessions
-
-    return again
+    files = list_log_files(recording.log_events)
+    records = Pass(files, recording.nodes, distributed=True, keep=keep, groups=pairing_groups)
+    records.consume_sorted(
+        recording.log_events.join(group, on=["node", "pid"], how="semi", maintain_order="left") for group in groups
+    )
+    return stacked(records), len(groups)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +50,19 @@ def pickled(sessions: Sessions) -> Callable[[], Sessions]:
         ("w2-multishard", Cut("2", "last"), 2),
     ],
 )
-@pytest.mark.parametrize("keep", [None, pickled])
+@pytest.mark.parametrize("pairing_groups", [1, 5])
 def test_groups_do_not_matter(
-    resource: str, change: Callable[[str, bytes], bytes], groups: int, keep: Keep | None
+    resource: str,
+    change: Callable[[str, bytes], bytes],
+    groups: int,
+    pairing_groups: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(executions, "PIECE_EXECUTIONS", 100)
     recording = load(resource, (1,), change)
     expected = traces_of(resource, (1,), change)
-    found, count = in_groups(recording, 100, keep)
+    found, count = in_groups(recording, 100, partial(spill_arrays, tmp_path, itertools.count()), pairing_groups)
     assert count >= groups
     order = ["start_time", "source_id", "byte_offset", "span_id"]
     assert_frame_equal(found.spans.sort(order), expected.spans.sort(order))

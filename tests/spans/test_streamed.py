@@ -7,11 +7,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
+from citus_analysis.spans import build_traces
 from citus_analysis.spans import executions as streamed
-from citus_analysis.spans.executions import USED, Columns, NotInOrder, Pass, keep_in_memory, number_files
-from citus_analysis.spans.traces import Traces, trace_pass
+from citus_analysis.spans.executions import USED, Columns, NotInOrder, Pass, keep_in_memory, list_log_files
+from citus_analysis.spans.traces import Traces, trace_iteration
 from tests.spans.recordings import Cut, Recording, load, traces_of
-from tests.spans.test_damaged_logs import DAMAGES, in_pieces
+from tests.spans.test_damaged_logs import DAMAGES, delegating, in_pieces
 
 
 def batches(recording: Recording, files: pl.DataFrame, rows_at_once: int) -> Iterator[tuple[int, Columns]]:
@@ -25,14 +26,14 @@ def batches(recording: Recording, files: pl.DataFrame, rows_at_once: int) -> Ite
 
 def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
-    files = number_files(recording.log_events)[0]
+    files = list_log_files(recording.log_events)
     records = Pass(files, recording.nodes, distributed=True, keep=keep_in_memory, groups=groups)
     records.consume(batches(recording, files, rows_at_once))
     return records
 
 
 def stacked(records: Pass) -> Traces:
-    pieces = list(trace_pass(records))
+    pieces = list(trace_iteration(records))
     return Traces(
         **{
             name: pl.concat([TABLES[name].conform(getattr(piece, name)) for piece in pieces])
@@ -91,6 +92,17 @@ def test_a_process_number_may_come_again_later(later_s: int, refused: bool) -> N
     else:
         quality = stacked(taken_in(twice, 1_000)).match_quality
         assert quality.select(pl.col("tasks", "exact").sum()).row(0) == (2 * 988, 2 * 988)
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_tasks_that_children_send_need_no_order(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 30)
+    recording = delegating()
+    found, expected = stacked(taken_in(recording, 25, groups)), build_traces(*recording.tables())
+    order = ["start_time", "source_id", "byte_offset", "span_id"]
+    assert_frame_equal(found.spans.sort(order), expected.spans.sort(order))
+    assert_frame_equal(found.statements.sort(order[:3]), expected.statements.sort(order[:3]))
+    assert found.spans["parent_span_id"].null_count() == found.statements.height
 
 
 def test_groups_without_tasks_are_no_trouble() -> None:
