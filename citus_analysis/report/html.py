@@ -672,7 +672,8 @@ def _format_columns(frame: pl.DataFrame) -> list[tuple[str, str, list[str]]]:
     ends = {end for pair in intervals.values() for end in pair}
     shown = []
     for name in (name for name in frame.columns if name not in ends):
-        kind, cells = _choose_column_class(frame[name]), _format_cells(frame[name])
+        cells = _format_cells(frame[name])
+        kind = _choose_column_class(frame[name], cells)
         if name in intervals:
             cells = [format_estimate_with_interval(*row) for row in frame.select(name, *intervals[name]).iter_rows()]
         shown.append((_format_heading(name), kind, cells))
@@ -757,16 +758,16 @@ def _format_cell(value: object) -> str:
             return escape(str(value))
 
 
-def _choose_column_class(column: pl.Series) -> str:
+def _choose_column_class(column: pl.Series, texts: Sequence[str]) -> str:
+    """The class of a column, by its type, and by the texts in its cells: names of systems are longer than their ids."""
     if column.dtype.is_numeric():
         return ' class="number"'
     if column.dtype.is_temporal():
         return ' class="short"'
-    longest = column.str.len_chars().max() if column.dtype == pl.String else None
-    if not isinstance(longest, int):
+    if column.dtype != pl.String or not texts:
         return ""
-    words = column.str.contains(" ").any()
-    kept = longest <= (_SHORT if words else _NAME)
+    longest = max(map(len, texts))
+    kept = longest <= (_SHORT if any(" " in text for text in texts) else _NAME)
     return ' class="short"' if kept else ' class="long"' if longest > _LONG else ""
 
 

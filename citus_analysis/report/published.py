@@ -24,10 +24,11 @@ def write_published_sentences(study: PublishedStudy, table: str) -> list[str]:
 
 
 def _write_audit_sentence(study: PublishedStudy) -> str:
-    numbers = pluralize(study.numbers.height, "number")
+    numbers = pluralize(study.numbers["value"].count(), "number")
     sources = pluralize(study.numbers["source"].n_unique(), "publication")
-    red, amber = pluralize(study.audit.count("red"), "contradiction"), study.audit.count("amber")
-    return f"The audit of {numbers} from {sources} found {red} and {pluralize(amber, 'doubtful statement')}."
+    red, amber = (study.findings(severity).height for severity in ("red", "amber"))
+    found = f"{pluralize(red, 'contradiction')} and {pluralize(amber, 'doubtful statement')}"
+    return f"The audit of {numbers} from {sources} found {found}."
 
 
 def _write_contradictions(study: PublishedStudy) -> Iterator[str]:
@@ -84,7 +85,7 @@ def _describe_throughput_growth(study: PublishedStudy) -> str:
 def _describe_fitted_models(study: PublishedStudy) -> str:
     finding = f"Of the models, {_describe_model_decision(study.fit)}."
     peak = study.fit["usl"].peak if "usl" in study.fit.candidates else None
-    return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
+    return f"{finding} For the Universal Scalability Law, {peak.words.rstrip('.')}." if peak else finding
 
 
 def fit_sentences(one: PublishedFit) -> list[str]:

@@ -21,7 +21,7 @@ from citus_analysis.spans.profile import convert_us_to_ms
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import choose_noun_form, join_words, pluralize
-from citus_analysis.units import US_PER_S
+from citus_analysis.units import US_PER_MS, US_PER_S
 
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
@@ -202,17 +202,22 @@ def select_shown_counts(overview: pl.DataFrame) -> pl.DataFrame:
 
 
 def _write_remote_time_shares(profile: ServerProfile) -> list[str]:
-    """Shares of the parent, the child and the time between them, for the kind with the most remote statements."""
+    """Shares of the parent, the child and the time between them, for the kind with the most remote statements.
+
+    The mean is one of a log's content, as `pg_stat_statements` has it: over all configurations and states of sessions.
+    """
     remote = profile.distributed.filter(pl.col("executed") == "remote").sort("n", descending=True)
     if remote.is_empty():
         return []
     kind = str(remote["statement_kind"][0])
-    means = compute_mean_time_parts(remote.filter(pl.col("statement_kind") == kind))
+    rows = remote.filter(pl.col("statement_kind") == kind)
+    means = compute_mean_time_parts(rows)
     if not means:
         return []
-    mean = means["T"] / 1000
-    one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
-    return [f"{one} executed on another node takes {format_number(mean)} ms on average: {format_time_shares(means)}."]
+    number = pluralize(int(rows.filter(pl.col("quantity") == "T")["n"][0]), f"remote {kind.upper()}")
+    mean = f"{format_number(means['T'] / US_PER_MS)} ms"
+    states = "whatever their configuration and the state of their session"
+    return [f"In all logs together, {number} took {mean} on average, {states}: {format_time_shares(means)}."]
 
 
 def tabulate_coverage(profile: ServerProfile) -> pl.DataFrame:

@@ -464,16 +464,16 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Figure 5.2", "distribution of execution times", ("profile", "histogram"),
-        'ca.plots.plot_histograms(ca.spans.time_histogram(study.times_of("insert")))', _TRACES, _make_histograms,
+        'ca.plots.plot_histograms(ca.spans.time_histogram(study.get_times("insert")))', _TRACES, _make_histograms,
     ),
     StudyItem(
         "Figure 5.3", "profile of INSERT with the binary protocol", ("profile", "spans_of_variants"),
-        'ca.plots.plot_spans(study.spans_of("insert", main=False))', f"{_TRACES}, of INSERT in further set-ups",
+        'ca.plots.plot_spans(study.select_spans("insert", main=False))', f"{_TRACES}, of INSERT in further set-ups",
         _make_spans_item("insert", main=False),
     ),
     StudyItem(
         "Figure 5.4", "profile of INSERT by cluster size", ("profile", "spans"),
-        'ca.plots.plot_spans(study.spans_of("insert"))', f"{_TRACES}, of INSERT", _make_spans_item("insert"),
+        'ca.plots.plot_spans(study.select_spans("insert"))', f"{_TRACES}, of INSERT", _make_spans_item("insert"),
     ),
     StudyItem(
         "Figure 5.5", "curves fitted to throughput by connections", ("scalability", "models_by_threads"),
@@ -492,7 +492,7 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Figure 5.8", "profile of SELECT by cluster size", ("profile", "spans"),
-        'ca.plots.plot_spans(study.spans_of("select"))', f"{_TRACES}, of SELECT", _make_spans_item("select"),
+        'ca.plots.plot_spans(study.select_spans("select"))', f"{_TRACES}, of SELECT", _make_spans_item("select"),
     ),
     StudyItem(
         "Figure 5.9", "CPU under few and many connections, SELECT", ("resources", "cpu_side_by_side"),

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.recomputed import published as published  # its bindings
 from tests.recomputed.first_box import read_first_box
 from tests.recomputed.headlines import BINDINGS, agrees, complain
 from tests.recomputed.truth import Truth
 
-PAGES = ("bottleneck", "comparison", "profile", "resources", "scalability", "server")
+PAGES = ("bottleneck", "comparison", "profile", "published", "resources", "scalability", "server")
 
 
 @pytest.mark.parametrize("page", PAGES)
