@@ -162,7 +162,10 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
     """
     frame = convert_with_columns(variance, "variance", "resource", "statement_kind", "term", "share")
     kind = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
-    named = frame.with_columns(row=pl.format("{} {}", "resource", kind))
+    several = pl.col("statement_kind").n_unique().over("resource") > 1
+    named = frame.with_columns(
+        row=pl.when(several).then(pl.format("{}, {}", "resource", kind)).otherwise(pl.col("resource").cast(pl.String))
+    )
     figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
     for number, (term, part) in enumerate(groups(named, "term")):
         shares, rows = (part["share"] * 100).to_numpy(), [text(row) for row in part["row"]]

@@ -115,7 +115,10 @@ class ScalingPanels:
 
     @property
     def start_up(self) -> pl.DataFrame:
-        """Per operation, series and value: seconds that are cut, and throughput of whole runs and of steady parts."""
+        """Per operation, series and value: seconds that are cut, and throughput of whole runs and of steady parts.
+
+        Where a run did not settle, there is no steady part.
+        """
         if self.steady.is_empty():
             return pl.DataFrame(schema=[*_PLACE, self.axis, "n", "cut_s", "settled", "whole_ops_s", "steady_ops_s"])
         joined = self.runs.join(self.steady, on=["resource", "run_id"], maintain_order="left")
@@ -124,7 +127,7 @@ class ScalingPanels:
             pl.col("cut_s").max(),
             pl.col("settled").all(),
             whole_ops_s=pl.col(METRIC).mean(),
-            steady_ops_s=pl.col("steady_ops_s").mean(),
+            steady_ops_s=pl.when(pl.col("settled").all()).then(pl.col("steady_ops_s").mean()),
         )
 
     @property

@@ -349,7 +349,7 @@ def build_system_names(runs: pl.DataFrame, settings: pl.DataFrame) -> dict[str, 
             if row["workers"] is not None
             else row["operation"]
         )
-        unusual = [name for name in columns if name not in _SIZED and row[name] and row[name] != usual[name]]
+        unusual = [name for name in columns if name not in _SIZED and row[name] not in (None, "", usual[name])]
         others = [_format_name_word(name, row[name]) for name in unusual if name not in _find_repeated_columns(row)]
         threads = [_format_name_word("threads", row["threads"])] if own["threads"].n_unique() > 1 else []
         words[row["resource"]] = ", ".join(part for part in (size, *threads, *dict.fromkeys(others)) if part)
