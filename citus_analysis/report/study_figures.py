@@ -405,7 +405,8 @@ def _tabulate_stated_settings(material: StudyMaterial, names: str) -> MadeItem:
     return MadeItem([], grouped.sort("name", "value"))
 
 
-_INTERVALS: Final = "The thesis prints intervals by the normal quantile; those here are Student's t on the logarithm."
+_MISFITS: Final = "The thesis' intervals fit none of its deviations; those here are Student's t on the logarithm."
+_NORMAL: Final = "The thesis' intervals are by the normal quantile; those here are Student's t on the logarithm."
 _THREADS: Final = "runs of one set-up with two or more numbers of client threads"
 _WORKERS: Final = "runs of one set-up on two or more numbers of workers"
 _SYSTEMS: Final = "runs of the same operation on two systems"
@@ -535,12 +536,12 @@ _ITEMS: Final = (
         "Table 5.6", "mean, standard deviation and interval by connections",
         ("scalability", "throughput_wide_by_threads"),
         'ca.report.scaling_panels(selection, "threads").table("throughput")', _THREADS,
-        lambda one: MadeItem([], one.panels["threads"].table("throughput"), _INTERVALS),
+        lambda one: MadeItem([], one.panels["threads"].table("throughput"), _MISFITS),
     ),
     StudyItem(
         "Table 5.7", "mean, standard deviation and interval by workers", ("scalability", "configurations"),
         "ca.report.configuration_table(selection)", "runs",
-        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), _INTERVALS),
+        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), _NORMAL),
     ),
     StudyItem(
         "Table 5.8", "percentiles of SELECT on the server beside the clients' latency", ("profile", "percentiles"),

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 
 from citus_analysis.core.arrow_arrays import own_words
-from citus_analysis.core.type_aliases import Integers
 from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.redacted_columns import redact_batch, redact_expr
@@ -29,6 +28,8 @@ from citus_analysis.schema import TABLES, Rows
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+
+    from citus_analysis.core.type_aliases import Integers
 
 # Options of formats: facts missing from a file, which users state with `--meta` or in files next to it.
 #
