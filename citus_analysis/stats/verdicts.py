@@ -12,7 +12,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.defaults import ASSURANCE, LEVEL, MARGIN, POWER
-from citus_analysis.errors import UsageError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats._validate import check_level, list_unique_warnings, validate_sample
 from citus_analysis.stats.distributions import (
     compute_chi2_quantile,
@@ -808,8 +808,17 @@ def adjust_by_holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> tuple[Comparison, ...]:
+def compare_many(
+    comparisons: Sequence[Comparison] | Mapping[str, ArrayLike],
+    *,
+    base: str = "",
+    metric: str = "",
+    margin: float = MARGIN,
+    level: float = LEVEL,
+) -> tuple[Comparison, ...]:
     """Adjust the verdicts of comparisons by Holm's procedure, family by family.
+
+    Samples by name are compared with one of them first.
 
     A family consists of all comparisons of one operation (`Comparison.holm_family`), such as all set-ups and levels
     that a command or a section of a report compares for INSERT. The tests for a difference and the tests for
@@ -819,8 +828,21 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> 
     Further runs are planned for Bonferroni's level (`Comparison.planned_level`), at which Holm's procedure decides in
     any case.
 
+    Args:
+        comparisons: results of :func:`compare`, or the values of each set by its name.
+        base: name of the set that the others are compared with; by default the first.
+        metric: what the values of samples measure, as for :func:`compare`.
+        margin: relative difference of samples that counts as none.
+        level: confidence level.
+
+    Raises:
+        UsageError: neither comparisons nor samples by name, fewer than two samples, or a base that is none of them.
+
     Example:
         >>> from citus_analysis.stats import compare
+        >>> runs = {"base": [100, 101, 99], "new": [109, 111, 110], "old": [90, 91, 89]}
+        >>> [(one.label_a, one.verdict) for one in compare_many(runs, metric="tps")]
+        [('new', 'faster'), ('old', 'slower')]
         >>> one = compare([10, 11, 12, 13], [8, 9, 9.5, 10])
         >>> one.verdict, compare_many([one] * 3)[0].verdict
         ('faster', 'inconclusive')
@@ -828,6 +850,12 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> 
         '1.26 [0.9884, 1.607] (95 %, Welch t on the log ratio, simultaneous over 3, n = 4)'
     """
     alpha = 1 - check_level(level)
+    if isinstance(comparisons, Mapping):
+        comparisons = _compare_samples(comparisons, base, metric, margin, level)
+    elif not all(isinstance(one, Comparison) for one in comparisons):
+        raise UsageError(
+            "these are no comparisons", hint="pass results of compare, or the values of each set by its name"
+        )
     families: dict[str, list[int]] = {}
     for place, comparison in enumerate(comparisons):
         if math.isfinite(comparison.p_difference):
@@ -837,6 +865,21 @@ def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> 
         for place, one in zip(places, _adjust_family([comparisons[i] for i in places], alpha), strict=True):
             adjusted[place] = one
     return tuple(adjusted)
+
+
+def _compare_samples(
+    samples: Mapping[str, ArrayLike], base: str, metric: str, margin: float, level: float
+) -> list[Comparison]:
+    if len(samples) < 2:
+        raise UsageError(f"{pluralize(len(samples), 'set')} of values: there is nothing to compare", hint="name two")
+    if base and base not in samples:
+        raise UnknownNameError("set", base, samples)
+    first = base or next(iter(samples))
+    return [
+        compare(values, samples[first], margin, level=level, label_a=name, label_b=first, metric=metric)
+        for name, values in samples.items()
+        if name != first
+    ]
 
 
 def _adjust_family(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison]:

@@ -310,3 +310,25 @@ def test_the_name_of_a_metric_gives_the_direction_in_every_function() -> None:
     frame = pl.DataFrame(rows)
     with pytest.raises(UsageError, match="does not say whether higher or lower values are better"):
         stats.gate(frame.filter(system="y"), frame.filter(system="x"), "cpu_percent")
+
+
+def test_samples_by_name_are_compared_with_one_of_them() -> None:
+    runs = {"base": [100.0, 101, 99, 100], "new": [109, 111, 110, 112], "old": [90, 91, 89, 92]}
+    by_hand = stats.compare_many(
+        [
+            stats.compare(runs[name], runs["base"], label_a=name, label_b="base", metric="p99_ms")
+            for name in ("new", "old")
+        ]
+    )
+    found = stats.compare_many(runs, metric="p99_ms")
+    assert [(one.label_a, one.verdict, one.ratio) for one in found] == [
+        (one.label_a, one.verdict, one.ratio) for one in by_hand
+    ]
+    assert [one.verdict for one in found] == ["slower", "faster"]
+    assert [one.label_b for one in stats.compare_many(runs, base="old")] == ["old", "old"]
+    with pytest.raises(UsageError, match="did you mean 'new'"):
+        stats.compare_many(runs, base="nwe")
+    with pytest.raises(UsageError, match="nothing to compare"):
+        stats.compare_many({"base": [1.0, 2.0]})
+    with pytest.raises(UsageError, match="no comparisons"):
+        stats.compare_many([[1.0, 2.0], [2.0, 3.0]])  # type: ignore[list-item] # the mistake under test
