@@ -53,6 +53,11 @@ def _read_scaling() -> pd.DataFrame:
     return rows.assign(n=n, half=stats.t.ppf(0.975, n - 1) * rows["sigma_ops_s"] / np.sqrt(n))
 
 
+def _read_row(source: str, table: str, row: str) -> dict[str, float]:
+    """The numbers of one row, by metric."""
+    return {str(name): float(value) for name, value in _read_table(source, table).loc[row].dropna().items()}
+
+
 def _contradicts(stated: float, derived: float) -> bool:
     return abs(stated / derived - 1) > _ROUNDED
 
@@ -75,9 +80,9 @@ def _find_contradictions() -> list[bool]:
     rows = numbers.groupby(["row", "metric"])["value"].nunique()
     servers = _read_table("postgres_xc", "1")
     factors = servers["throughput_ops_s"] / servers["throughput_ops_s"]["PostgreSQL, 1 server"]
-    proxy = _read_table("postgres_xc", "section 5.1").loc["GTM without proxy, estimate"]
-    network = _read_table("postgres_xc", "section 7.3").loc["Gigabit network"]
-    days = _read_table("citus_docs", "rates per day").loc["INSERTs per day, larger cluster"]
+    proxy = _read_row("postgres_xc", "section 5.1", "GTM without proxy, estimate")
+    network = _read_row("postgres_xc", "section 7.3", "Gigabit network")
+    days = _read_row("citus_docs", "rates per day", "INSERTs per day, larger cluster")
     little = _read_table("thesis", "equation 5.2").iloc[0]
     return [
         *_find_repetitions(connections).isna(),

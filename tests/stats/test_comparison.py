@@ -313,7 +313,7 @@ def test_the_name_of_a_metric_gives_the_direction_in_every_function() -> None:
 
 
 def test_samples_by_name_are_compared_with_one_of_them() -> None:
-    runs = {"base": [100.0, 101, 99, 100], "new": [109, 111, 110, 112], "old": [90, 91, 89, 92]}
+    runs: dict[str, list[float]] = {"base": [100, 101, 99, 100], "new": [109, 111, 110, 112], "old": [90, 91, 89, 92]}
     by_hand = stats.compare_many(
         [
             stats.compare(runs[name], runs["base"], label_a=name, label_b="base", metric="p99_ms")
