@@ -55,7 +55,8 @@ def _read_scaling() -> pd.DataFrame:
 
 def _read_row(source: str, table: str, row: str) -> dict[str, float]:
     """The numbers of one row, by metric."""
-    return {str(name): float(value) for name, value in _read_table(source, table).loc[row].dropna().items()}
+    numbers = _read_table(source, table).loc[[row]].dropna(axis="columns").to_dict("records")[0]
+    return {str(name): float(value) for name, value in numbers.items()}
 
 
 def _contradicts(stated: float, derived: float) -> bool:
