@@ -399,6 +399,9 @@ def index_html(
     further: str = "",
     warnings: Sequence[str] = (),
     figure: SectionBlock | None = None,
+    *,
+    author: str = "",
+    notes: str = "",
 ) -> str:
     """The page that links the reports in reading order.
 
@@ -410,10 +413,14 @@ def index_html(
         further: HTML that links reports in folders below.
         warnings: what a reader must know of all reports.
         figure: the figure that the page begins with.
+        author: who made the reports.
+        notes: text below the author; empty lines separate paragraphs.
     """
     template = _make_template_environment().get_template("index.html.j2")
     shown = {
         "title": title,
+        "author": author,
+        "notes": [paragraph.strip() for paragraph in notes.split("\n\n") if paragraph.strip()],
         "links": links,
         "further": further,
         "warnings": warnings,

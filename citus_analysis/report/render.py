@@ -308,6 +308,8 @@ def render_reports(
     jobs: int | None = None,
     progress: ProgressCallback | None = None,
     title: str = "Reports",
+    author: str = "",
+    notes: str = "",
 ) -> Rendered:
     """Render several reports at once, and (for more than one) an index page that links them.
 
@@ -320,6 +322,8 @@ def render_reports(
         jobs: notebooks executed at the same time; default: one per core, at most 4.
         progress: called with a report's name, its cells done and all its cells, from several threads.
         title: heading of the index page.
+        author: who made the reports, below the heading.
+        notes: text below that, such as what was asked; empty lines separate paragraphs.
 
     Raises:
         UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
@@ -349,7 +353,7 @@ def render_reports(
         made = ChainMap(*pool.map(partial(_render_in_sequence, render, kernels), _group_reports(shown)))
     results, failures = _split_results_and_errors({name: made[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
-        _write_index(results, left_out, target, title)
+        _write_index(results, left_out, target, title=title, author=author, notes=notes)
     elif html and results:
         link_from_above(target)
     if failures:
@@ -551,7 +555,9 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
 _FIGURE_OF: Final = "scalability"
 
 
-def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path, title: str) -> None:
+def _write_index(
+    results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path, *, title: str, author: str, notes: str
+) -> None:
     from citus_analysis.report.html import (
         Link,
         collect_data_facts,
@@ -573,7 +579,8 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
     shown = (split_into_sections(n) for r, n in zip(results, notebooks, strict=True) if r.name == _FIGURE_OF)
     blocks = (block for sections in shown for section in sections.shown for block in section.blocks)
     figure = next((block for block in blocks if block.figures), None) if len(results) > 1 else None
-    html = index_html(title, links, facts, left_out, render_further_pages(out), outdated, figure)
+    further = render_further_pages(out)
+    html = index_html(title, links, facts, left_out, further, outdated, figure, author=author, notes=notes)
     with _make_scratch_folder(out) as scratch:
         page = scratch / "index.html"
         page.write_text(html, encoding="utf-8")

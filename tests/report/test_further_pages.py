@@ -42,3 +42,10 @@ def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
     link_from_above(tmp_path / "reports")
     assert (tmp_path / "index.html").read_bytes() == before
     assert find_index_link(tmp_path / "reports") == ""
+
+
+def test_the_index_names_its_author_and_the_question_that_was_asked() -> None:
+    html = index_html("Pools", [], author="A. <Author>", notes="Does it scale?\n\nOne machine.")
+    assert "<h1>Pools</h1>" in html
+    assert '<p class="facts">A. &lt;Author&gt;</p>' in html
+    assert "<p>Does it scale?</p><p>One machine.</p>" in html.replace("\n", "")

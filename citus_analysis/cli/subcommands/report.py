@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     help="A parameter; repeatable.",
 )
 @click.option("--title", default="Reports", show_default=True, help="Heading of the index of several reports.")
+@click.option("--author", default="", metavar="TEXT", help="Who made the reports, below that heading.")
+@click.option("--notes", default="", metavar="TEXT", help="Text below that, such as what was asked.")
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
 def command(
     name: str,
@@ -45,6 +47,8 @@ def command(
     out: Path,
     parameters: dict[str, str],
     title: str,
+    author: str,
+    notes: str,
     no_html: bool,
 ) -> None:
     """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
@@ -59,7 +63,9 @@ def command(
     if second := parameters.get("second"):
         parameters["second"] = str(open_or_ingest_dataset(convert_to_place(second), into=out / "second-dataset"))
     with _report_render_progress() as progress:
-        rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress, title=title)
+        rendered = render_reports(
+            name, source, out, parameters, html=not no_html, progress=progress, title=title, author=author, notes=notes
+        )
     for left_out, reason in rendered.left_out.items():
         click.echo(make_printable(f"left out: {left_out}: {reason}"), err=True)
     for result in rendered.results:
