@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -146,6 +147,29 @@ def show_progress_bars(label: str, *, counted: bool = False) -> Iterator[Progres
         columns = [TextColumn(label), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         yield bars
+
+
+#: Seconds after which work in a pipe says how far it is, and between two such lines.
+_SILENT_S: Final = 2.0
+_BETWEEN_S: Final = 10.0
+
+
+@contextmanager
+def report_files_looked_at() -> Iterator[Callable[[int, int], None]]:
+    """Progress over files on stderr: a bar on a terminal; elsewhere a line after two seconds, then one every ten."""
+    with show_progress_bars("looking at files") as bars:
+        task = None if bars is None else bars.add_task("", total=None)
+        due = time.monotonic() + _SILENT_S
+
+        def report(done: int, total: int) -> None:
+            nonlocal due
+            if bars is not None and task is not None:
+                bars.update(task, completed=done, total=total)
+            elif done < total and time.monotonic() >= due:
+                due = time.monotonic() + _BETWEEN_S
+                click.echo(f"looked at {done} of {total} files", err=True)
+
+        yield report
 
 
 # Progress of `run` on stderr: a bar on a terminal, otherwise one line per run.

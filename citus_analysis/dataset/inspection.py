@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
@@ -210,11 +210,17 @@ class Inspection:
         return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
 
 
-def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **meta: str) -> Inspection:
+def inspect(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **meta: str,
+) -> Inspection:
     r"""Look at files without reading them into a dataset.
 
     Args:
         sources: files and folders, or their URLs.
+        progress: called with the number of files that were looked at, and that of all.
         meta: facts about all of them, as for :func:`ingest`.
 
     Raises:
@@ -238,7 +244,11 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
         with Pool(len(os.sched_getaffinity(0))) as pool:
             files = [identifier.identify(file) for file in found.files]
             look = partial(recognise, forced=None, remembered={}, hashed=False)
-            looked = [one for _, sources_ in pool.each(look, files, _AT_ONCE) for one in sources_]
+            looked: list[SourceFile] = []
+            for number, (_, found_in) in enumerate(pool.each_of_many(look, files, _AT_ONCE), 1):
+                looked += found_in
+                if progress is not None:
+                    progress(number, len(files))
         ordered = sorted(looked, key=lambda file: os.fsencode(file.location))
         designed, design = apply_study_design(join_logs(drop_summary_files(ordered, ())))
         inspection = Inspection(tuple(designed), design, tuple(f"{path}: {why}" for path, why in found.problems))

@@ -56,6 +56,8 @@ SUMMARISES: Final = (
 
 def explain_unrecognised_file(file: SourceFile) -> str:
     """A likely reason why a file was not recognised, judged by its first bytes."""
+    if file.unread_reason:
+        return file.unread_reason
     path = file.path
     foreign = find_conversion_hint(path)
     if foreign is not None:
@@ -118,6 +120,11 @@ def _recognise_file(
         stated = file.stated if forced is None else {**file.stated, "format": forced.name}
         whole = replace(file, hash=hash_, forced=forced is not None, stated=stated)
         sources = [_add_fingerprint(_add_own_facts(_select_source(whole, source), path), path) for source in found]
+        # Said here, where other files are looked at meanwhile.
+        sources = [
+            replace(one, unread_reason=explain_unrecognised_file(one)) if one.is_unrecognised else one
+            for one in sources
+        ]
         return _mark_shorter_first(sources, path)
     except InputError as error:
         return [replace(file, hash=hash_, problem=error.problem)]

@@ -242,6 +242,7 @@ class SourceFile(FoundFile):
         format: its format; None if no format recognises it.
         forced: the user stated the format.
         problem: reason why it cannot be read.
+        unread_reason: a likely reason why no format recognises it.
         source_id: stable name, from the resource and the path within it.
         own: what the output of a load generator says of itself, where its name does not state its run.
         fingerprint: hash of the beginning of a measurement whose run nobody states; empty for others.
@@ -260,6 +261,7 @@ class SourceFile(FoundFile):
     format: Format | None = None
     forced: bool = False
     problem: str | None = None
+    unread_reason: str = ""
     source_id: str = ""
     own: OwnFacts = UNKNOWN
     fingerprint: str = ""

@@ -138,7 +138,7 @@ def names_bexhoma(head: bytes) -> bool:
         >>> names_bexhoma(b"## Show Summary\n  * Experiment uses bexhoma version 0.9.4.\n### Execution\n| DBMS |")
         True
     """
-    begins = _SUMMARY.search(head)
+    begins = _SUMMARY.search(head) if _VERSION in head else None
     return begins is not None and _VERSION in head[begins.start() :]
 
 

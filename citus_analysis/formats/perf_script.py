@@ -66,6 +66,11 @@ _HEADER: Final = (
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
 #: The same for bytes, and less strict: data without a match are not decoded.
 _MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
+#: The beginning of a header, in bytes.
+_MAY_BE_HEADER: Final = re.compile(
+    rb"\s*\S[^\n]{0,200}?\s[0-9]{1,9}(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:[0-9]+\.[0-9]+:\s+)?(?:[0-9]{1,15}\s+)?"
+    rb"[A-Za-z][\w.:/=,%-]*:"
+)
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
 _STRAY: Final = "neither a sample nor a frame of perf script"
@@ -84,7 +89,7 @@ class PerfScript(Format):
     def detect(self, name: str, head: bytes) -> float:
         """Detects a first sample: its header, followed by a frame on the same or the next line."""
         first = take_first_lines(head, 2, ("#",))
-        if not _MAY_BE_MARKED.search(first):
+        if not _MAY_BE_MARKED.search(first) or not any(map(_MAY_BE_HEADER.match, first.splitlines())):
             return 0.0
         lines = _classify_script_lines(line_frame(first)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
         if not lines.height or not lines["is_header"][0]:

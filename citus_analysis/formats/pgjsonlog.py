@@ -134,6 +134,8 @@ class PgJsonLog(ServerLog):
 def _parse_first_records(data: bytes) -> list[tuple[bool, Object]]:
     """Records in the first lines: whether CloudNativePG wraps them, and the object with severity and message."""
     found: list[tuple[bool, Object]] = []
+    if b"error_severity" not in data:
+        return found
     for whole in map(_parse_json_object, data.splitlines()[:_SAMPLE_LINES]):
         within = whole.get(_NESTED)
         both = ((True, within), (False, whole))

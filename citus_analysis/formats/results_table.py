@@ -45,7 +45,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
+from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.client_reports import Metric as Metric_metric_rows
 from citus_analysis.formats.parsing.client_reports import make_metric_frame
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Reject, reject_rows
@@ -118,18 +118,10 @@ def read_sheet(data: bytes) -> TextSheet | None:
         (['clients', 'tps'], ';', ['1234,5'])
     """
     lines = _iterate_sheet_lines(data)
-    noise = 0
-    for _, _, length, text in lines:
-        noise += length
-        if text and not text.startswith(_COMMENT) and not _STATED.fullmatch(text):
-            break
-    else:
+    found_header = _find_header(lines)
+    if found_header is None:
         return None
-    separator = next((mark for mark in _SEPARATORS if mark in text), ",")
-    header = _split_cells(text.rstrip(f"{separator} "), separator)
-    names = {name.lower() for name in header or () if 0 < len(name) <= _LONGEST}
-    if header is None or not 2 <= len(names) == len(header) <= _MOST_COLUMNS:
-        return None
+    header, separator, noise = found_header
     found: list[Line] = []
     rejects: list[Reject] = []
     for number, offset, length, text in lines:
@@ -147,14 +139,33 @@ def read_sheet(data: bytes) -> TextSheet | None:
     return TextSheet(header, separator, found, rejects, noise)
 
 
+def _find_header(lines: Iterator[tuple[int, int, int, str]]) -> tuple[list[str], str, int] | None:
+    """The names in the header, the mark between them, and the bytes up to its end; the lines after it are left."""
+    noise = 0
+    for _, _, length, text in lines:
+        noise += length
+        if text and not text.startswith(_COMMENT) and not _STATED.fullmatch(text):
+            break
+    else:
+        return None
+    separator = next((mark for mark in _SEPARATORS if mark in text), ",")
+    header = _split_cells(text.rstrip(f"{separator} "), separator)
+    names = {name.lower() for name in header or () if 0 < len(name) <= _LONGEST}
+    if header is None or not 2 <= len(names) == len(header) <= _MOST_COLUMNS:
+        return None
+    return header, separator, noise
+
+
 def _iterate_sheet_lines(data: bytes) -> Iterator[tuple[int, int, int, str]]:
     """Number, offset, length with the line end, and text of each line."""
-    offset = 0
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        length = min(len(line) + 1, len(data) - offset)
-        if length:
-            yield number, offset, length, _decode_line(line).removeprefix("\ufeff").strip(" \r\v\f\0")
-        offset += length
+    offset = number = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset)
+        end = len(data) if end < 0 else end + 1
+        number += 1
+        line = data[offset:end].removesuffix(b"\n")
+        yield number, offset, end - offset, _decode_line(line).removeprefix("\ufeff").strip(" \r\v\f\0")
+        offset = end
 
 
 def _decode_line(line: bytes) -> str:
@@ -840,6 +851,8 @@ def _satisfies_littles_law(roles: Roles, mean: Named, factor: float) -> bool:
 
 __all__ = ["FORMAT", "ResultsTable"]
 
+#: Bytes at the beginning that show what the columns are.
+_SHOWN_BYTES: Final = 16 * 2**10
 #: Some ten thousand runs.
 _LIMIT_BYTES: Final = 4 * 2**20
 _EVIDENCE: Final = frozenset(["threads", "workers", "iteration", "system", "workload"])
@@ -866,7 +879,11 @@ class ResultsTable(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with a throughput or latency and a fact about runs, above numbers only."""
-        whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
+        whole = head if len(head) < _SHOWN_BYTES else head[: head.rfind(b"\n", 0, _SHOWN_BYTES) + 1]
+        header = _find_header(_iterate_sheet_lines(whole))
+        # Most tables have no such columns; their lines need not be divided into cells.
+        if header is None or not _may_have_runs(header[0]):
+            return 0.0
         sheet = read_sheet(whole)
         return _SURE if sheet is not None and _has_runs(sheet) else 0.0
 
@@ -889,15 +906,20 @@ class ResultsTable(Format):
         yield Parsed({}, 0, sheet.noise_bytes, reject_rows(roles.rejects))
 
 
-def _has_runs(sheet: TextSheet) -> bool:
-    columns = parse_header_columns(sheet.header)
+def _may_have_runs(header: Sequence[str]) -> bool:
+    """Whether columns of these names state runs."""
+    columns = parse_header_columns(header)
     facts = {column.fact for column in columns}
     # It states facts about files that are read themselves, or is an export of the table `runs`.
-    is_of_files = "file" in sheet.header or {"run_id", "resource"} <= set(sheet.header)
+    is_of_files = "file" in header or {"run_id", "resource"} <= set(header)
     of_set_ups = facts & _EVIDENCE or any(column.names_set_up for column in columns)
     # A column of latencies alone is common in logs of single operations.
     sure = any(map(is_throughput, columns)) or {"iteration", "threads", "workers"} & facts
-    if is_of_files or sheet.rejects or not (of_set_ups and sure and any(map(is_measure, columns))):
+    return bool(not is_of_files and of_set_ups and sure and any(map(is_measure, columns)))
+
+
+def _has_runs(sheet: TextSheet) -> bool:
+    if sheet.rejects:
         return False
     try:
         roles = assign_column_roles(sheet)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from citus_analysis.cli.options import SOURCE
+from citus_analysis.cli.output import report_files_looked_at
 from citus_analysis.texts.words import make_printable
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def command(sources: tuple[Path | str, ...]) -> None:
     from citus_analysis.dataset import inspect
 
     expanded = expand_sources(sources)
-    found = inspect(expanded)
+    with report_files_looked_at() as progress:
+        found = inspect(expanded, progress=progress)
     typed = shlex.join(map(str, sources))
     # What is written must not be among what is read.
     beside = "../" if any(isinstance(one, Path) and Path.cwd().is_relative_to(one.resolve()) for one in sources) else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.options import AS_JSON, SOURCE
-from citus_analysis.cli.output import parse_key_values, print_result
+from citus_analysis.cli.output import parse_key_values, print_result, report_files_looked_at
 
 
 @click.command("inspect")
@@ -30,7 +30,8 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
 
     if write is not None and write.is_file():
         raise UsageError("exists already", path=write, hint="name another file, or remove it first")
-    found = inspect(expand_sources(sources), **meta)
+    with report_files_looked_at() as progress:
+        found = inspect(expand_sources(sources), progress=progress, **meta)
     if write is not None:
         try:
             with open_output(write) as out:

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
@@ -342,6 +342,9 @@ _FEWEST: Final = 2
 _SURE: Final = 0.8
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB_BEFORE_TEXT: Final = b"#011"
+#: Texts without a candidate that are tried, at most: the right one of a recorded delivery is among the first seven, and
+#: among the first 32 of logs of three hosts.
+_MOST_TRIED: Final = 64
 #: Different names in the lines that are looked at, at most.
 _NAMES: Final = 40
 
@@ -397,11 +400,15 @@ def find_line_prefix(
     if len(lines) < _FEWEST:
         return None
     known = (known for known in KNOWN if fits(known, lines))
+    tried = 0
     for one in known if only_known else chain(known, _list_candidate_prefixes(lines)):
         kind = f"{one.kind}, ANSI colours" if coloured else one.kind
         found = LinePrefix(one.pattern, kind, coloured=coloured, noise=one.noise)
         asked = whole if whole is not None and one not in KNOWN and one.kind != JOURNAL else knows
         for view in found.views(iter([PlacedLines.from_file(head, 0)])):
+            if tried >= _MOST_TRIED:
+                return None
+            tried += one not in KNOWN
             undone = view.undone_head(head)
             if _ESCAPED_TAB_BEFORE_TEXT in undone and asked(undone.replace(_ESCAPED_TAB_BEFORE_TEXT, b"\t")) >= _SURE:
                 return replace(found, escaped=True)
@@ -431,7 +438,7 @@ def _list_candidate_prefixes(lines: Sequence[str]) -> Iterator[Known]:
 
 
 def _split_into_pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_PrefixPiece]:
-    for found in pattern.finditer(line[:_BYTES]):
+    for found in islice(pattern.finditer(line[:_BYTES]), _PIECES + 1):
         kind = found.lastgroup or "sign"
         kind = found[0] if kind == "sign" else kind
         if kind == "blanks" and found.start():

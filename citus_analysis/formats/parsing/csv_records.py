@@ -64,9 +64,15 @@ class Records:
         return build_parsed_lines(tables, add_reject_reasons(self.lines, reasons), pl.col("noise"))
 
 
+#: Bytes of the longest first line that is taken for a header.
+_LONGEST_HEADER: Final = 16 * 2**10
+
+
 def parse_header_names(head: bytes) -> list[str]:
     """Names of the columns in lower case; empty if the first line is not CSV."""
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").split(b"\n", 1)[0]
+    if len(first) > _LONGEST_HEADER:
+        return []
     try:
         names = next(csv.reader([first.decode("utf-8", "replace").strip()], strict=True), [])
     except csv.Error:

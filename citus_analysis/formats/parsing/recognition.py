@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -20,7 +21,7 @@ import numpy as np
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.deliveries.line_prefixes import LinePrefix, find_line_prefix
+from citus_analysis.formats.deliveries.line_prefixes import ANSI, LinePrefix, find_line_prefix
 from citus_analysis.formats.deliveries.log_services import find_exports
 from citus_analysis.formats.deliveries.placed_lines import (
     STAMP_PATTERN,
@@ -39,8 +40,9 @@ from citus_analysis.formats.parsing.outputs import (
     list_start_markers,
     parse_pieces,
 )
-from citus_analysis.formats.parsing.registry import find_best_format, format_named, formats
+from citus_analysis.formats.parsing.registry import find_best_format, find_closest_format, format_named
 from citus_analysis.formats.parsing.transcripts import measure_shell_prefix, split_end
+from citus_analysis.formats.pglog.languages import find_severities
 from citus_analysis.redaction import redact
 
 # The time that a delivery gave to the last line of a source: tools that print no times ended then.
@@ -99,20 +101,76 @@ _HEADING: Final = re.compile(rb"(?m)^==> (\S[^\n]*) <==\r?\n")
 _SEVERAL: Final = 2
 #: Formats of these tables describe the system, not a run.
 _DESCRIBING: Final = frozenset({"settings", "nodes", "shards"})
-#: Words of tools and servers, of which a text that somebody delivered has at least one in its first lines: a text
-#: without any is not taken apart, which would take as long as reading a large file.
-_TRACES: Final = re.compile(
-    # Servers print two blanks after a severity, in any language.
-    rb"[^\s:]{2,}: {2}\S|duration: [0-9]|\b(?:LOG|ERROR|FATAL|PANIC|STATEMENT|DETAIL|HINT|CONTEXT|WARNING):"
-    rb"|error_severity"
-    rb"|(?i:postgres|pgbench|sysbench|ycsb|hammerdb|benchbase|tpcc|bexhoma|pgbouncer|sysstat|citus)|tpmC|NOPM"
-    rb"|avg-cpu|Device|%idle|%usr|%user|rkB/s|kB_read/s|swpd|await|kbmemfree|proc/s|runq-sz|pgpgin|avg10=|-total-"
-    rb"|%CPU|%iowait|\bLinux [0-9]|\bprocs\b|Overhead|cpu-clock|task-clock|cycles|\[Histogram|Percentile"
-    rb"|\[OVERALL\]|ops/sec|tps[ =:]+[0-9]|progress: |transaction type|latency average|SQL statistics|Threads started"
-    rb"|QUERY PLAN|cost=|Node Type|actual time|stats: |C-0x|S-0x|\bpg_\w|relname|datname|wait_event|usename|queryid"
-    rb"|H4sI|[0-9]+(?: [0-9]+){5,}\s*$",
-    re.MULTILINE,
+#: What tools print, of which a text that somebody delivered has at least one in its first lines. A text without any is
+#: not taken apart, which would take as long as reading a large file. Searches for fixed bytes take microseconds.
+_SIGNS: Final = (
+    # Server logs as csvlog and jsonlog; severities of others are searched for as they stand before two blanks.
+    *(b",%b," % word for word in (b"LOG", b"ERROR", b"FATAL", b"WARNING", b"PANIC", b"NOTICE", b"INFO")),
+    *(b'"%b"' % word for word in (b"LOG", b"FATAL", b"PANIC")),
+    *(b"error_severity", b"duration: ", b" stats: ", b"C-0x", b"S-0x"),
+    # Load generators.
+    *(b"pgbench (", b"sysbench 1.", b"go-tpc", b"[Current]", b"[Summary]", b"tpmTotal", b"dstat"),
+    *(b"transaction type: ", b"number of clients: ", b"tps = ", b"latency average = ", b"latency average: "),
+    *(b"SQL statistics", b"Threads started", b"YCSB Client", b"[OVERALL]", b"ops/sec", b"- Takes(s): "),
+    *(b"tpmC", b"NOPM", b"Vuser ", b"bexhoma version", b"Goodput", b"HammerDB", b"HAMMERDB"),
+    *(b"[Histogram", b"Percentile", b"StartTimestamp", b"cluster_size"),
+    # Samplers.
+    *(b"avg-cpu", b"Device", b"%idle", b"%usr", b"%user", b"%CPU", b"swpd", b"await", b"avg10=", b"-total-"),
+    *(b"kB_rd/s", b"cswch/s", b"minflt/s", b"fd-nr", b"kbmemfree", b"proc/s", b"runq-sz", b"pgpgin", b"rxpck/s"),
+    *(b"pswpin/s", b"bread/s", b"_x86_64_", b"_aarch64_", b"sysstat"),
+    *(b"Overhead", b"cpu-clock", b"task-clock", b"cycles", b"Performance counter", b"counter-value"),
+    # PostgreSQL's plans and views.
+    *(b"QUERY PLAN", b"(cost=", b"(actual ", b"Node Type", b"Node-Type", b"relname", b"datname", b"wait_event"),
+    *(b"queryid", b"usename", b"total_requests", b"cl_active", b"sv_active", b"total_xact_count"),
+    # Archives in texts.
+    b"H4sI",
 )
+_OWN_PACKAGE: Final = "citus_analysis."
+#: Most lines of a log of transactions are numbers.
+_NUMBERS: Final = re.compile(rb"(?m)[0-9]+(?: [0-9]+){5,}\s*$")
+#: The header of a table of results.
+_RATES: Final = re.compile(rb"(?i)\b(?:tps|qps|throughput|ops_?s|\w*_per_s(?:ec)?)\b")
+_SEPARATED: Final = re.compile(rb"[^{}()=:]{0,400}[,;\t|][^{}()=:]{0,400}")
+_FIRST_LINES: Final = 5
+_COLOURS: Final = re.compile(ANSI.encode())
+_FIRST_BYTES: Final = 2048
+#: Bytes at the begin and at the end of what was read in which signs are searched for.
+_SEARCHED_BYTES: Final = 16 * 2**10
+
+
+@cache
+def _list_signs() -> tuple[bytes, ...]:
+    """What shows that a text is of a tool; of formats that others added, what begins an output."""
+    added = (
+        marker.begins
+        for marker, owners in list_start_markers().items()
+        if not any(type(one).__module__.startswith(_OWN_PACKAGE) for one in owners)
+    )
+    return tuple(dict.fromkeys((*_SIGNS, *added)))
+
+
+def _find_sign(text: bytes) -> int:
+    """Where a text first has a sign of a tool or a server; -1 if nowhere, so that no format knows any part of it."""
+    if b"\x1b[" in text:
+        text = _COLOURS.sub(b"", text)
+    first = text[:_FIRST_BYTES]
+    heads = first.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    if _NUMBERS.search(first) or any(_SEPARATED.fullmatch(line) and _RATES.search(line) for line in heads):
+        return 0
+    # A text in which another encoding is hidden has zero bytes between the letters.
+    bare = text.replace(b"\0", b"") if b"\0" in text else text
+    if len(bare) > 2 * _SEARCHED_BYTES and (place := _find_sign(bare[:_SEARCHED_BYTES])) >= 0:
+        return place
+    if len(bare) > 2 * _SEARCHED_BYTES:
+        # What is delivered shows it again at the end of what was read.
+        place = _find_sign(bare[-_SEARCHED_BYTES:])
+        return place + len(bare) - _SEARCHED_BYTES if place >= 0 else -1
+    places = [place for sign in _list_signs() if (place := bare.find(sign)) >= 0]
+    return min((*places, *find_severities(bare)), default=-1)
+
+
+#: Of a long file that no format knows, so much is searched for outputs at its begin, in its middle and at its end.
+_WINDOW_BYTES: Final = 2**20
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -211,7 +269,7 @@ class _Text:
         if certain:
             known = find_line_prefix(head, self._plain, only_known=True)
             return () if known is None else (known,)
-        if self.log_line_prefix is None and self.forced is None and not _TRACES.search(head.replace(b"\0", b"")):
+        if self._needs_sign and _find_sign(head) < 0:
             return ()
         finders = (
             (find_exports, self._recognise_after_prefix, self._find_line_prefix),
@@ -228,10 +286,16 @@ class _Text:
     def _find_line_prefix(self, text: bytes, knows: Knows) -> LinePrefix | None:
         return find_line_prefix(text, knows, self._whole)
 
+    @property
+    def _needs_sign(self) -> bool:
+        return self.log_line_prefix is None and self.forced is None
+
     def _plain(self, text: bytes) -> float:
-        return self.best(text)[1]
+        return 0.0 if self._needs_sign and _find_sign(text) < 0 else self.best(text)[1]
 
     def _recognise_after_prefix(self, text: bytes) -> float:
+        if self._needs_sign and _find_sign(text) < 0:
+            return 0.0
         confidence = self._plain(text)
         decorated = confidence < _CERTAIN and self._find_line_prefix(text, self._plain)
         return _CERTAIN if decorated else confidence
@@ -256,6 +320,8 @@ class _Text:
             return [self._add_times(replace(whole, delivery=self._without_shell(delivery)))]
         if self.forced is not None:
             return [self._add_times(whole)]
+        if of is None and not delivery.is_undone and not self._shows_outputs():
+            return [self._add_times(whole)]
         text = delivery.head(self.content, MOST_BYTES + 1)
         if len(text) > MOST_BYTES or (of is None and b"\0" in text):
             return [self._add_times(whole)]
@@ -271,6 +337,19 @@ class _Text:
             )
             for number, one in enumerate(found, 1)
         ]
+
+    def _shows_outputs(self) -> bool:
+        """Whether head, middle or tail of a long file that no format knows have a start marker; short ones may."""
+        content = self.content
+        size = content.path.stat().st_size if content.compression == "none" else 0
+        if size <= 3 * _WINDOW_BYTES:
+            return True
+        with content.path.open("rb") as file:
+            for offset in (0, (size - _WINDOW_BYTES) // 2, size - _WINDOW_BYTES):
+                file.seek(offset)
+                if find_start_markers(file.read(_WINDOW_BYTES)):
+                    return True
+        return False
 
     def _headed_logs(self, of: Format, delivery: Delivery) -> list[Recognised]:
         """The logs in a text that tail printed, which puts the name of each file before its lines; none in others."""
@@ -384,8 +463,9 @@ def _list_named_deliveries(content: Content, delivery: Delivery) -> Iterator[Del
 # What a file that no format knows comes nearest to, and the line where the likeness ends.
 
 _SHOWN: Final = 80
-#: The longest text before a line of a tool.
+#: The longest text before a line of a tool, and the lines that are looked at.
 _DECORATED: Final = 200
+_MOST_LINES: Final = 400
 #: Lines of a server's log have one of these after its prefix.
 _SEVERITY: Final = re.compile(rb"\b(?:LOG|ERROR|FATAL|WARNING|STATEMENT|DETAIL):\s")
 _FEW: Final = 2
@@ -432,7 +512,7 @@ def _describe_start_marker(lines: Sequence[bytes]) -> str | None:
     """A line of a tool, and what stands before it."""
     begins = b"|".join(re.escape(marker.begins) for marker in list_start_markers() if len(marker.begins) > _FEW)
     anywhere = re.compile(rb"(?:^|(?<=[ |:>\t]))(?:" + begins + rb")")
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines[:_MOST_LINES]):
         found = anywhere.search(line[: 2 * _DECORATED])
         own = next(
             (marker for marker in list_start_markers() if found and marker.pattern.match(line, found.start())), None
@@ -460,8 +540,8 @@ def _describe_server_log(lines: Sequence[bytes]) -> str | None:
 
 
 def _describe_weak_match(name: str, head: bytes) -> str | None:
-    confidence, tool = max(((one.detect(name, head), one.name) for one in formats().values()), default=(0.0, ""))
-    return f"has some resemblance to {tool}, not enough to read it" if confidence > 0 else None
+    closest = find_closest_format(name, head)
+    return None if closest is None else f"has some resemblance to {closest.name}, not enough to read it"
 
 
 def _quote_line(line: bytes) -> str:

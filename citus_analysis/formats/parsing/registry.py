@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -118,6 +118,23 @@ def find_best_format(name: str, head: bytes) -> tuple[Format | None, float]:
         >>> find_best_format("x.log", b"no tool wrote this")
         (None, 0.0)
     """
+    best, confidence = _find_closest(name, head, format_versions())
+    return (best, confidence) if confidence >= SURE_ENOUGH else (None, confidence)
+
+
+def find_closest_format(name: str, head: bytes) -> Format | None:
+    """The format with the highest confidence, however low; None if every one is sure that the text is not its own.
+
+    Example:
+        >>> find_closest_format("x.log", b"no tool wrote this") is None
+        True
+    """
+    return _find_closest(name, head, format_versions())[0]
+
+
+# The beginning of a file is looked at to recognise it, to divide it, and to say why it is not recognised.
+@lru_cache(maxsize=4)
+def _find_closest(name: str, head: bytes, _: tuple[tuple[str, int], ...]) -> tuple[Format | None, float]:
     confidence, best = 0.0, None
     for candidate in formats().values():
         if (found := candidate.detect(name, head)) > confidence:
@@ -125,7 +142,7 @@ def find_best_format(name: str, head: bytes) -> tuple[Format | None, float]:
         if confidence >= _CERTAIN:
             # No later one can be more confident.
             break
-    return (best, confidence) if confidence >= SURE_ENOUGH else (None, confidence)
+    return best, confidence
 
 
 def detect_format(content: Content) -> Format | None:

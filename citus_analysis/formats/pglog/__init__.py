@@ -45,6 +45,7 @@ from citus_analysis.formats.pglog.compiled import compiled_scanner
 from citus_analysis.formats.pglog.detection import (
     explains,
     find_prefix,
+    has_mark_signs,
     infer_best_prefix,
     is_explained,
     is_server_log,
@@ -116,6 +117,8 @@ class PgLog(ServerLog):
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
+        if not has_mark_signs(head):
+            return 0.0
         head = translate_log_head(head)
         if not may_be_log(head):
             return 0.0

@@ -36,6 +36,7 @@ _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
 #: Two spaces follow a severity; after the process in brackets and a colon (RDS), copies may have one.
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
+_PROCESS_IN_BRACKETS: Final = re.compile(rb":\[[0-9]+\]:")
 #: The prefix that the study fixed and the runner sets, as a record has it.
 _STUDY: Final = replace(compile_prefix(STUDY_PREFIX), inferred=True)
 _STUDY_HEAD: Final = re.compile(b"(?m)" + _STUDY.pattern.encode())
@@ -54,6 +55,11 @@ _FEW_LINES: Final = 5
 def may_be_log(head: bytes) -> bool:
     """Whether a line may have a severity: the text has the bytes that surround one. Fast, true of few other files."""
     return (b":  " in head and _MARK_END.search(head) is not None) or b":[" in head
+
+
+def has_mark_signs(head: bytes) -> bool:
+    """Whether a text has what follows a severity, in any language. Much faster than to find its language."""
+    return b":  " in head or _PROCESS_IN_BRACKETS.search(head) is not None
 
 
 def looks_like_log(head: bytes) -> bool:

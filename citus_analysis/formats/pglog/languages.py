@@ -183,6 +183,34 @@ LANGUAGES: Final[Mapping[str, Words]] = MappingProxyType(
 )
 
 
+@cache
+def _list_all_severities() -> tuple[bytes, ...]:
+    known = (severity for words in LANGUAGES.values() for severity in words.severities)
+    return tuple(word.encode() for word in dict.fromkeys((*SEVERITIES, *known)))
+
+
+def find_severities(text: bytes) -> list[int]:
+    r"""Where the first severity of a server in any language ends in a text; empty if there is none.
+
+    Two blanks follow it, or it follows a process in brackets (RDS).
+
+    Example:
+        >>> find_severities("[7] FEHLER:  x".encode()), find_severities(b"ERROR: x")
+        ([10], [])
+    """
+    endings = _list_all_severities()
+    for found in _MARK.finditer(text):
+        before = text[max(0, found.start() - _LONGEST_SEVERITY) : found.start()].rstrip(b"12345")
+        if found[0][:1] == b"]" or before.endswith(endings):
+            return [found.start()]
+    return []
+
+
+#: What follows a severity; what precedes one of RDS.
+_MARK: Final = re.compile(rb":  (?=\S)|\]:(?=[A-Z]{3,}[1-5]?: )")
+_LONGEST_SEVERITY: Final = 40
+
+
 # The language of a log, by words that no English log has. It is determined for every log, so it must be fast.
 
 _ENGLISH: Final = frozenset(SEVERITIES)
