@@ -24,7 +24,7 @@ def unknown_texts() -> Iterator[tuple[str, bytes]]:
     yield (
         "application log",
         "\n".join(
-            f"2026-05-01T10:{n // 60:02}:{n % 60:02}.123Z {'ERROR: ' if n % 9 == 0 else 'INFO'} [main] {line}"
+            f"2026-05-01T10:{n // 60:02}:{n % 60:02}.123Z {'ERROR:' if n % 9 == 0 else 'INFO'} [main] {line}"
             for n, line in enumerate(lines)
         ).encode(),
     )
