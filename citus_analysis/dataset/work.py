@@ -6,6 +6,7 @@ The same functions run in threads of this process and on the workers of a cluste
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Event
 
 from citus_analysis.dataset.objects import Store
@@ -70,7 +71,9 @@ def read_task(
         name: distinguishes the files of a stretch from those of others.
     """
     file = task.file
-    hints = Hints(file.path.name, file.options, threads)
+    changed = None if file.archive is not None or file.origin is not None else file.mtime_ns / 1e9
+    file_time = None if changed is None else datetime.fromtimestamp(changed, UTC).isoformat(" ", "microseconds")
+    hints = Hints(file.path.name, file.options, threads, file_time)
     with (
         open_local_copy(file, begin, end) as path,
         store.workspace() as folder,

@@ -50,31 +50,33 @@ class Activity(Format):
     """Snapshots of `pg_stat_activity`: sessions and their wait events."""
 
     name: ClassVar[str] = "activity"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables = ("activity_samples",)
     noise = "the header, also where it is repeated"
     options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain if the header has a time and a combination of columns that no other view of PostgreSQL has."""
+        """Certain if the header has a combination of columns that no other view of PostgreSQL has."""
         header = parse_header_names(head)
-        return 1.0 if {"pid", "wait_event", "state"} <= set(header) and time_column(header) else 0.0
+        return 1.0 if {"pid", "wait_event", "state"} <= set(header) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block.
 
         Raises:
-            FormatError: the header lacks a time, `pid`, `wait_event` or `state`.
+            FormatError: the header lacks `pid`, `wait_event` or `state`, or nothing states the time of the rows.
         """
         header = parse_header_names(content.head)
-        time = time_column(header)
-        if time is None or not self.detect(content.path.name, content.head):
-            raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
+        # A title above the table, or the file, may have it.
+        time = time_column(header) or "sample_time"
+        if not self.detect(content.path.name, content.head):
+            raise FormatError("the header lacks pid, wait_event or state", place="line 1")
         zone = get_timezone(hints.options)
         named = {one.name: _NAMED.get(one.name, one.name) for one in _TABLE if one.name != "sample"}
         sources = {name: source for name, source in named.items() if source in header} | {"sample_time": time}
         snapshots, last = 0, None
-        for piece in read_records(content):
+        named_zone = TIMEZONE.value(hints.options)
+        for piece in read_records(content, file_time=hints.file_time, timezone=named_zone):
             if isinstance(piece, Parsed):
                 yield piece
                 continue

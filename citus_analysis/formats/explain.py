@@ -833,6 +833,13 @@ _BORDERS: Final = "|\u2502\u2551"
 HEADER: Final = re.compile(rf"[\s{_BORDERS}]*QUERY PLAN[\s{_BORDERS}]*$")
 _RULE: Final = re.compile(r"\s*[-+|\u2500-\u257f]{3,}\s*$")
 _FOOTER: Final = re.compile(r"\([0-9]+ rows?\)$|Time: [0-9.,]+ ms(?: \(.*\))?$")
+#: What psql prints before a statement, and says about itself.
+_PROMPT: Final = re.compile(
+    r"[\w.]+[=\-*!^'\"($][*!?]?[#>](?: .*)?$|Timing is o(?:n|ff)\.$|Expanded display is o(?:n|ff)\.$"
+)
+#: psql's expanded output: the heading of a record, and a cell of its only column.
+EXPANDED: Final = re.compile(r"-\[ RECORD [0-9]+ \]|\* Record [0-9]+")
+_EXPANDED_CELL: Final = re.compile(r"(?:QUERY PLAN| {10}) ?[|\u2502] ?(.*)")
 #: Marks of a cell that continues in the next line.
 _CONTINUES: Final = re.compile(r"[ \t]*[+\u21b5]$")
 YAML_BEGINS: Final = re.compile(r"\s*- (?:Plan|Query Text|Query Identifier):")
@@ -866,6 +873,11 @@ def split_into_segments(lines: Sequence[str]) -> Iterator[Segment]:
     """All lines in order, cut into segments."""
     at = 0
     while at < len(lines):
+        if EXPANDED.match(lines[at]) and _EXPANDED_CELL.match("".join(lines[at + 1 : at + 2])):
+            found = _parse_expanded_segment(lines, at)
+            yield found
+            at = found.end
+            continue
         if HEADER.match(lines[at]):
             yield from (frame := list(_parse_framed_segments(lines, at)))
             at = frame[-1].end
@@ -898,7 +910,7 @@ def _is_logged_yaml(lines: Sequence[str], at: int) -> bool:
 def _parse_unframed_segment(lines: Sequence[str], at: int) -> Segment:
     """The segment that begins in a line outside any frame."""
     text = lines[at]
-    if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()):
+    if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()) or _PROMPT.match(text):
         return Segment(at, at + 1, "noise")
     if text[0] in _OPENS:
         return _parse_document_segment(lines, at, "json", _find_json_end(lines, at))
@@ -917,8 +929,9 @@ def _parse_unframed_segment(lines: Sequence[str], at: int) -> Segment:
 def _parse_framed_segments(lines: Sequence[str], header: int) -> Iterator[Segment]:
     """A heading with the plan below it."""
     at = header + 1
-    if at < len(lines) and _RULE.match(lines[at]):
+    while at < len(lines) and _RULE.match(lines[at]):
         at += 1
+    is_ruled = at > header + 1
     yield Segment(header, at, "noise")
     end = at
     while end < len(lines) and lines[end].strip() and not _ends_frame(lines[end]):
@@ -927,14 +940,50 @@ def _parse_framed_segments(lines: Sequence[str], header: int) -> Iterator[Segmen
         return
     bordered = any(border in lines[header] for border in _BORDERS)
     inside = [_strip_frame(line, bordered) for line in lines[at:end]]
+    if is_ruled and not bordered and inside[0].startswith(" "):
+        inside = _join_wrapped_lines(inside)
+    yield replace(_parse_cells(inside), first=at, end=end)
+
+
+def _parse_cells(inside: Sequence[str]) -> Segment:
+    """The plan in the cells of psql's only column."""
     start = inside[0].lstrip()
     form = "json" if start[:1] in _OPENS else "xml" if start.startswith(XML_BEGINS) else "yaml"
     if form != "yaml" or YAML_BEGINS.match(start):
         marked = [_CONTINUES.sub("", line) for line in inside]
-        found = _parse_document_segment(marked, 0, form, len(marked))
-    else:
-        found = _parse_document_segment(inside, 0, "text", len(inside))
-    yield replace(found, first=at, end=end)
+        return _parse_document_segment(marked, 0, form, len(marked))
+    return _parse_document_segment(inside, 0, "text", len(inside))
+
+
+def _join_wrapped_lines(lines: Sequence[str]) -> list[str]:
+    """Lines that a terminal's width divided: psql begins each with a blank, and marks its own divisions with points.
+
+    Example:
+        >>> _join_wrapped_lines([" Seq Scan on t  (cost=0.00..1.", "00 rows=1 width=4)", " Planning Ti.", ".me: 1 ms"])
+        [' Seq Scan on t  (cost=0.00..1.00 rows=1 width=4)', ' Planning Time: 1 ms']
+    """
+    joined: list[str] = []
+    for line in lines:
+        if joined and line.startswith(".") and joined[-1].endswith("."):
+            joined[-1] = joined[-1][:-1] + line[1:]
+        elif joined and not line.startswith((" ", "\t")):
+            joined[-1] += line
+        else:
+            joined.append(line)
+    return joined
+
+
+def _parse_expanded_segment(lines: Sequence[str], at: int) -> Segment:
+    """Records of psql's expanded output, of which each has a cell."""
+    end, inside = at, list[str]()
+    while end < len(lines):
+        cell = _EXPANDED_CELL.match(lines[end])
+        if cell is not None:
+            inside.append(cell[1])
+        elif not EXPANDED.match(lines[end]):
+            break
+        end += 1
+    return replace(_parse_cells(inside), first=at, end=end)
 
 
 def _ends_frame(line: str) -> bool:
@@ -1102,7 +1151,7 @@ class Explain(Format):
     """Plans of `EXPLAIN` and `EXPLAIN ANALYZE`: text, JSON, YAML or XML, as a program or psql wrote them."""
 
     name: ClassVar[str] = "explain"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables = ("plans", "plan_nodes")
     noise = "empty lines, psql's heading, rules, number of rows and `Time:`"
     dropped = "output columns, keys of sorts and groups, single workers, JIT, triggers, settings, slices"
@@ -1122,6 +1171,8 @@ class Explain(Format):
             or lines[0].startswith(XML_BEGINS)
             or (lines[0].startswith(QUERY_TEXT) and "(cost=" in text)
         ):
+            return 0.95
+        if EXPANDED.match(lines[0]) and len(lines) > 1 and lines[1].startswith("QUERY PLAN"):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
         return 0.0 if not headings else 0.95 if headings[0] <= 1 else 0.6

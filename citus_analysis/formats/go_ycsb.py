@@ -100,7 +100,7 @@ class GoYcsb(Format):
     """Output of go-ycsb, the YCSB client in Go."""
 
     name: ClassVar[str] = "go_ycsb"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors")
     noise = (
         "blank lines, the frame around the properties, `Using request distribution ...`, the header of raw latencies, "
@@ -155,6 +155,10 @@ class _GoYcsbReport(GoReport):
         good = self.accepted(lines)
         measured = printed.with_columns(section=_SECTION_NAME)
         measured = measured.join(good.select("offset", "ended"), on="offset", maintain_order="left")
+        # Old versions print 0 where the histogram ends before the percentile.
+        least = pl.when(pl.col("name") == "Min").then("value").max().over("offset", "section")
+        is_impossible = pl.col("name").str.ends_with("th") & (pl.col("value") < least)
+        measured = measured.filter(~is_impossible.fill_null(value=False))
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),

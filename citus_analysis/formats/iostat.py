@@ -239,7 +239,7 @@ class Iostat(Format):
     """Text output of `iostat` (sysstat)."""
 
     name: ClassVar[str] = "iostat"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables = ("cpu_samples", "device_samples")
     noise = "banners and empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
@@ -269,13 +269,30 @@ class Iostat(Format):
 
 def _parse_chunk(style: IostatStyle, block: Block, position: _Position) -> tuple[Parsed, _Position]:
     lines = classify_iostat_lines(line_frame(block.data, block.offset), stamped=style.stamped)
-    lines = mark_sample_starts(lines)
+    lines = mark_sample_starts(_join_folded_rows(lines))
     samples, position = _list_iostat_samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = parse_cpu_reports(lines)
     devices, lines = parse_device_reports(lines)
     tables = {"cpu_samples": cpu, "device_samples": devices}
     return build_parsed_lines(tables, lines, pl.col("kind").is_in(["blank", "banner"])), position
+
+
+def _join_folded_rows(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines of which a device's name and the numbers below it are one (`-h` of sysstat 10 and 11)."""
+    is_row = pl.col("kind") == "row"
+    named = is_row & pl.col("text").str.contains(r"^\S+\s*$")
+    below = is_row & pl.col("text").str.contains(r"^\s+[0-9.,]+(?:\s+[0-9.,]+)+\s*$")
+    marked = lines.with_columns(named=named & below.shift(-1), below=below & named.shift())
+    if not marked["named"].any():
+        return lines
+    next_ = pl.col("text", "length", "terminated").shift(-1).name.prefix("next_")
+    joined = marked.with_columns(next_).with_columns(
+        text=pl.when("named").then(pl.col("text").str.strip_chars_end() + pl.col("next_text")).otherwise("text"),
+        length=pl.when("named").then(pl.col("length") + pl.col("next_length")).otherwise("length"),
+        terminated=pl.when("named").then("next_terminated").otherwise("terminated"),
+    )
+    return joined.filter(~pl.col("below").fill_null(value=False)).select(lines.columns)
 
 
 def _list_iostat_samples(

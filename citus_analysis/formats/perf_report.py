@@ -131,12 +131,21 @@ def _make_ruled_cell_exprs(titles: str, ruler: str) -> dict[str, pl.Expr]:
     spans = [match.span() for match in re.finditer(r"\.+", ruler)]
     ends = [begin for begin, _ in spans[1:]] + [max(len(titles), len(ruler)) + 1]
     cells: dict[str, pl.Expr] = {}
+    placed = [titles[begin:end].strip() for (begin, _), end in zip(spans, ends, strict=True)]
+    words = re.split(r"\s{2,}", titles.lstrip("# ").strip())
+    moved = any(word in _COLUMN_TITLES and word not in placed for word in words)
+    if moved and len(words) == len(spans):
+        # An editor or a web page changed the blanks between the titles, but not their order.
+        placed = words
     gaps = [pl.col("text").str.slice(end, begin - end) for (_, end), (begin, _) in pairwise(spans)]
     for index, ((begin, _), end) in enumerate(zip(spans, ends, strict=True)):
-        title = titles[begin:end].strip()
+        title = placed[index]
         width = None if index == len(spans) - 1 else end - begin
         if title in _COLUMN_TITLES:
             cells[_COLUMN_TITLES[title]] = pl.col("text").str.slice(begin, width).str.strip_chars()
+    if moved and len(words) != len(spans):
+        cells["aligned"] = pl.lit(value=False)
+        return cells
     cells["aligned"] = pl.all_horizontal(gap.str.strip_chars() == "" for gap in gaps) if gaps else pl.lit(value=True)
     return cells
 
@@ -360,7 +369,7 @@ class PerfReport(Format):
     """`perf report --stdio`."""
 
     name: ClassVar[str] = "perf_report"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     tables = ("perf_symbols", "perf_stacks")
     noise = "comments and empty lines"
     start_markers = (StartMarker(b"# To display the perf.data header info"),)

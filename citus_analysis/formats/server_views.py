@@ -7,8 +7,9 @@ Written by the runner before and after each run, or by hand with::
 One file contains one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
 `pg_stat_io` (PostgreSQL 16 and later), `pg_stat_bgwriter`, `pg_stat_checkpointer` (17), or Citus'
 `citus_stat_statements` and `citus_stat_counters` (13.1); its columns, in any order, identify it. The header has a
-column with the time, as :mod:`citus_analysis.formats.activity` describes. Records with the same time are one
-snapshot.
+column with the time, as :mod:`citus_analysis.formats.activity` describes, unless a title of `\watch` or the file
+states it (:mod:`citus_analysis.formats.parsing.csv_records`, also for the forms in which the rows may stand). Records
+with the same time are one snapshot.
 
 Two snapshots give one row for each entry of the view and counter: `value` is the growth of the counter. A difference
 is never taken across a reset: `note` is `reset` if `stats_reset` (or the entry's `stats_since`, PostgreSQL 17)
@@ -194,7 +195,7 @@ _VIEWS: Final = (
         frozenset({"queryid", "executor", "calls"}),
         ("userid", "dbid", "queryid", "executor", "partition_key"),
     ),
-    _View("pg_stat_statements", frozenset({"queryid", "calls", "rows"}), ("userid", "dbid", "toplevel", "queryid")),
+    _View("pg_stat_statements", frozenset({"queryid", "calls"}), ("userid", "dbid", "toplevel", "queryid")),
     _View("pg_stat_io", frozenset({"backend_type", "object", "context"}), ("backend_type", "object", "context")),
     _View("pg_stat_database", frozenset({"datname", "xact_commit", "blks_hit"}), ("datname",)),
     _View("citus_stat_counters", frozenset({"connection_establishment_succeeded", "connection_reused"}), ("name",)),
@@ -233,28 +234,29 @@ class ServerViews(Format):
     """Snapshots of a server's statistics views: cumulative counters."""
 
     name: ClassVar[str] = "server_views"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables = ("server_counters",)
     noise = "the header, also where it is repeated"
     options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain if the header has a time and the columns of one of the views."""
+        """Certain if the header has the columns of one of the views."""
         return 1.0 if _layout(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block; a block's last snapshot waits for the next block, or the end.
 
         Raises:
-            FormatError: the header is of none of the views, or lacks a time.
+            FormatError: the header is of none of the views, or nothing states the time of the rows.
         """
         layout = _layout(content.head)
         if layout is None:
-            raise FormatError("the header is of no view that has counters, or lacks a time", place="line 1")
+            raise FormatError("the header is of no view that has counters", place="line 1")
         zone = get_timezone(hints.options)
         held: pl.DataFrame | None = None
         before: CounterSnapshot | None = None
-        for piece in read_records(content, layout.counters):
+        named = TIMEZONE.value(hints.options)
+        for piece in read_records(content, layout.counters, file_time=hints.file_time, timezone=named):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
@@ -271,8 +273,10 @@ def _layout(head: bytes) -> _Layout | None:
     header = parse_header_names(head)
     time = time_column(header)
     view = next((view for view in _VIEWS if view.signature <= set(header)), None)
-    if view is None or time is None:
+    if view is None:
         return None
+    # A title above the table, or the file, has it.
+    time = time or "sample_time"
     counters = [name for name in header if name not in view.keys and name != time and is_counter(name)]
     return _Layout(view, time, header, [key for key in view.keys if key in header], counters)
 
@@ -281,7 +285,7 @@ def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
     """`ENTRY`'s columns and the counters as numbers, `offset`, and `reason` where a cell cannot be read."""
     key = pl.concat_str([pl.col(name).fill_null("") for name in layout.keys] or [pl.lit("")], separator="/")
     times = {"sample_time": layout.time, "reset": "stats_reset", "since": "stats_since"}
-    there = set(layout.header)
+    there = {*layout.header, layout.time}
     rows = records.fields.select(
         "offset",
         key=key,

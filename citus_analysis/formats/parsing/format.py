@@ -183,11 +183,14 @@ class Hints:
         name: file name without folders; some formats read facts from it.
         options: values of the options that the format declares, by name.
         jobs: threads a format may use for one file.
+        file_time: when the file was last changed (ISO 8601, UTC); None where that is not known, as of a member of an
+            archive and of an object at a URL.
     """
 
     name: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: int = 1
+    file_time: str | None = None
 
 
 @dataclass(frozen=True)

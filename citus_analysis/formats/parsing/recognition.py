@@ -95,6 +95,7 @@ _ESCAPED: Final = b"\n #011"
 _TIMED: Final = re.compile(rb"[^\n]{0,40}?(?:" + STAMP_PATTERN.encode() + rb")")
 #: A cell of several lines in psql's aligned output: the rule below the heading, and lines that end with a plus.
 _CELL: Final = re.compile(rb"\A[^\n]*\n-{3,}\r?\n(?:[^\n]*\n){0,50}? [^\n]*\+\r?\n")
+_PLAN_HEADING: Final = re.compile(rb"[\s|]*QUERY PLAN[\s|]*\n")
 _SERVER_LOG: Final = "pglog"
 #: What tail prints before the lines of each of several files.
 _HEADING: Final = re.compile(rb"(?m)^==> (\S[^\n]*) <==\r?\n")
@@ -239,7 +240,7 @@ class _Text:
     def best(self, head: bytes) -> tuple[Format | None, float]:
         """The format of a text after a shell's lines, and its confidence: certain if its lines are the tool's own."""
         name, of, text = self.content.path.name, self.forced, head[measure_shell_prefix(head) :]
-        if _CELL.match(text):
+        if _CELL.match(text) and not _PLAN_HEADING.match(text):
             # Padded and marked at the ends of its lines: not the text that was read.
             return None, 0.0
         if self.log_line_prefix is not None and of is None and self._is_stated_log(text):
