@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +24,13 @@ if TYPE_CHECKING:
 
     from citus_analysis.dataset import Dataset
 
-# No test is timed: a busy machine is not a defect.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No test is timed: a busy machine is not a defect. A search that needs more examples than these says so.
+settings.register_profile("untimed", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Where Python is told to keep no bytecode, each of hundreds of processes that tests start would compile the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parents[1]
 Tree = Callable[[Mapping[str, str | bytes]], Path]
@@ -92,35 +99,47 @@ def worker_id(request: pytest.FixtureRequest) -> str:
     return str(getattr(request.config, "workerinput", {}).get("workerid", "master"))
 
 
-@pytest.fixture
-def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def use_tiny_formats() -> Iterator[None]:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
     found = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")} | TINY
     versions = tuple((name, one.version) for name, one in found.items())
-    monkeypatch.setattr("citus_analysis.dataset.recognise.format_versions", lambda: versions)
-    # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
-    for module in ("dataset.ingestion", "formats.parsing.registry"):
-        monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("citus_analysis.dataset.recognise.format_versions", lambda: versions)
+        # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
+        for module in ("dataset.ingestion", "formats.parsing.registry"):
+            patch.setattr(f"citus_analysis.{module}.formats", lambda: found)
+        yield
+
+
+@pytest.fixture
+def tiny_formats() -> Iterator[None]:
+    with use_tiny_formats():
+        yield
+
+
+def write_tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files below a folder; returns the folder."""
+    root.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     """Writes files below tmp_path/src and returns that folder."""
-
-    def write(files: Mapping[str, str | bytes]) -> Path:
-        root = tmp_path / "src"
-        root.mkdir(exist_ok=True)
-        for name, content in files.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return root
-
-    return write
+    return partial(write_tree, tmp_path / "src")
 
 
 @pytest.fixture
 def study() -> dict[str, str]:
+    return make_study()
+
+
+def make_study() -> dict[str, str]:
     """A resource of the study's tree with two iterations on two nodes."""
     files = {"V3/config.yml": "resource: V3\nworkers: 1\ncitus_version: '12'\n"}
     for iteration in (1, 2):

@@ -15,20 +15,26 @@ import pytest
 
 from citus_analysis.cli import main
 from citus_analysis.cli.output import print_json
+from citus_analysis.dataset import ingest
 from citus_analysis.texts.words import make_printable
-from tests.conftest import Tree
+from tests.conftest import Tree, make_study, use_tiny_formats, write_tree
 from tests.dataset.tiny_formats import log
 
 CITUS_ANALYSIS = [sys.executable, "-m", "citus_analysis"]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files, `src`, and their dataset, `out`, which tests only read."""
+    folder = tmp_path_factory.mktemp("shared")
+    with use_tiny_formats():
+        ingest(write_tree(folder / "src", make_study()), folder / "out")
+    return folder
+
+
 @pytest.fixture
-def dataset(
-    tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None, capsys: pytest.CaptureFixture[str]
-) -> Path:
-    run("ingest", tree(study), "--out", tmp_path / "out")
-    capsys.readouterr()
-    return tmp_path / "out"
+def dataset(shared: Path, tiny_formats: None) -> Path:
+    return shared / "out"
 
 
 def on_a_terminal(*arguments: object) -> str:
@@ -158,7 +164,7 @@ def test_ingest_with_rejects(
 def test_errors_are_one_line_with_a_code(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    places = {"root": tmp_path / "src", "out": tmp_path / "new", "dataset": dataset}
+    places = {"root": dataset.with_name("src"), "out": tmp_path / "new", "dataset": dataset}
     assert run(*(argument.format(**places) for argument in arguments)) == code
     captured = capsys.readouterr()
     assert captured.out == ""

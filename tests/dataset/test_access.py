@@ -10,14 +10,32 @@ import pytest
 from citus_analysis.dataset import Dataset, access, ingest, open_dataset
 from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
-from tests.conftest import Tree
+from tests.conftest import Tree, make_study, use_tiny_formats, write_tree
 from tests.dataset.tiny_formats import log
 
 
+def make_dataset(folder: Path) -> Path:
+    root = write_tree(folder / "src", {**make_study(), "V3/pglogs/PGLOG-3-1.log": log(2000, bad=1)})
+    with use_tiny_formats():
+        ingest(root, folder / "out's")
+    return folder / "out's"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset that tests only read."""
+    return make_dataset(tmp_path_factory.mktemp("shared"))
+
+
 @pytest.fixture
-def dataset(tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None) -> Dataset:
-    ingest(tree({**study, "V3/pglogs/PGLOG-3-1.log": log(2000, bad=1)}), tmp_path / "out's")
-    return open_dataset(tmp_path / "out's")
+def dataset(shared: Path, tiny_formats: None) -> Dataset:
+    return open_dataset(shared)
+
+
+@pytest.fixture
+def own(tmp_path: Path, tiny_formats: None) -> Dataset:
+    """A dataset that a test may change."""
+    return open_dataset(make_dataset(tmp_path))
 
 
 @pytest.mark.parametrize("name", sorted(TABLES.keys() - OUTSIDE_DATASET))
@@ -47,15 +65,15 @@ def test_small_tables_are_read_once_and_no_caller_changes_them_for_others(
 
 
 def test_a_process_can_keep_datasets_open_until_they_change(
-    dataset: Dataset, tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: Dataset, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "_open", None)
-    assert open_dataset(dataset.path) is not open_dataset(dataset.path)
+    assert open_dataset(own.path) is not open_dataset(own.path)
     access.keep_open()
-    kept = open_dataset(dataset.path)
-    assert open_dataset(dataset.path) is kept
-    ingest(tree({"V9/config.yml": "resource: V9"}), dataset.path)
-    assert open_dataset(dataset.path) is not kept
+    kept = open_dataset(own.path)
+    assert open_dataset(own.path) is kept
+    ingest(tree({"V9/config.yml": "resource: V9"}), own.path)
+    assert open_dataset(own.path) is not kept
 
 
 def test_a_table_comes_as_the_kind_that_is_asked_for(dataset: Dataset) -> None:
@@ -75,8 +93,8 @@ def test_unknown_tables(dataset: Dataset) -> None:
         dataset.scan("published")
 
 
-def test_what_it_says_of_itself(dataset: Dataset, tmp_path: Path) -> None:
-    assert dataset.path == tmp_path / "out's"
+def test_what_it_says_of_itself(dataset: Dataset, shared: Path) -> None:
+    assert dataset.path == shared
     assert "6 tables" in repr(dataset)
     assert dataset.content_hash[:12] in repr(dataset)
 
@@ -104,14 +122,14 @@ def test_text_of_rows_without_source(dataset: Dataset) -> None:
     assert dataset.log_text(rows.cast({"source_id": pl.String})).to_list() == [None, "bad line"]
 
 
-def test_text_of_a_file_that_changed_or_went(dataset: Dataset, tmp_path: Path) -> None:
+def test_text_of_a_file_that_changed_or_went(own: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "src/V3/pglogs/PGLOG-3-1.log"
     path.write_text(log(2000, bad=2))
     with pytest.raises(DatasetError, match=r"PGLOG-3-1.log: changed since it was read \(ingest again\)"):
-        dataset.log_text(dataset.rejects())
+        own.log_text(own.rejects())
     path.unlink()
     with pytest.raises(DatasetError, match="cannot be read: No such file or directory"):
-        dataset.log_text(dataset.rejects())
+        own.log_text(own.rejects())
 
 
 def test_text_needs_to_know_where(dataset: Dataset) -> None:
@@ -175,7 +193,7 @@ def test_sql_that_is_refused(dataset: Dataset, query: str, message: str) -> None
         dataset.sql(query)
 
 
-def test_sql_reads_the_dataset_that_was_opened(dataset: Dataset, tree: Tree) -> None:
-    ingest(tree({"V4/pglogs/PGLOG-0-1.log": log(1)}), dataset.path)
-    assert dataset.sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [9]
-    assert open_dataset(dataset.path).sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [10]
+def test_sql_reads_the_dataset_that_was_opened(own: Dataset, tree: Tree) -> None:
+    ingest(tree({"V4/pglogs/PGLOG-0-1.log": log(1)}), own.path)
+    assert own.sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [9]
+    assert open_dataset(own.path).sql("SELECT count(*) AS n FROM log_events")["n"].to_list() == [10]

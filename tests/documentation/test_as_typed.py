@@ -6,11 +6,14 @@ The README takes minutes (it sets up an environment and runs an experiment): its
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -70,9 +73,36 @@ def test_the_readme(clone: Path) -> None:
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
-    for block in blocks_of(page):
-        if block.runs:
-            run_block(block, tmp_path, newcomers(), Path(sys.executable).parent)
+    typed = [block for block in blocks_of(page) if block.runs]
+    for language, blocks in groupby(typed, key=lambda block: block.language):
+        if language == "python":
+            run_python_blocks(list(blocks), tmp_path)
+        else:
+            for block in blocks:
+                run_block(block, tmp_path, newcomers(), Path(sys.executable).parent)
+
+
+#: Each block in a namespace of its own: none sees what another has imported or named.
+EACH = """
+import json, sys
+for place, text in json.loads(sys.argv[1]):
+    exec(compile(text, place, "exec"), {"__name__": "__main__"})
+"""
+
+
+def run_python_blocks(blocks: Sequence[Block], folder: Path) -> None:
+    """Run blocks of Python that follow each other in one process, which imports the package once."""
+    given = json.dumps([(str(block), block.text) for block in blocks])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ended = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", EACH, given],
+        cwd=folder,
+        env=newcomers(PATH=path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{ended.stdout[-4000:]}{ended.stderr[-4000:]}"
 
 
 def newcomers(**variables: str) -> dict[str, str]:

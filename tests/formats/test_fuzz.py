@@ -11,7 +11,7 @@ import pytest
 from citus_analysis.formats import formats
 from tests.formats.fuzzing import mutated, problem_of, seeds
 
-_SHORT: Final = range(40)
+_SHORT: Final = range(20)
 #: Cases of each format in a shard: of 38 formats, some nine thousand.
 _SHARD: Final = 240
 #: All three, or the one that FUZZ_SHARD names.

@@ -135,7 +135,7 @@ def test_small_blocks_give_the_same_rows(path: Path, monkeypatch: pytest.MonkeyP
     format_ = FORMATS[path.name.split("-")[0]]
     whole = read(format_, path)
     data = path.read_bytes()
-    size = 700
+    size = 1500
     monkeypatch.setattr(_lines, "BLOCK_BYTES", 16)
 
     def blocks(_: Content) -> list[object]:

@@ -180,7 +180,11 @@ def experiment_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("state", ["prepared", "loaded", "measured", "publishing", "collected", "verified"])
+@pytest.mark.parametrize(
+    "state",
+    ["prepared", "measured", "publishing", "verified"]
+    + [pytest.param(state, marks=pytest.mark.slow) for state in ("loaded", "collected")],
+)
 def test_kill_in_any_state_then_resume(
     tmp_path: Path, experiment_file: Path, state: str, no_process_left: None
 ) -> None:
