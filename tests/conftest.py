@@ -7,9 +7,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from citus_analysis.dataset import Dataset
+    from citus_analysis.report.kernel import NotebookWorker
 
 # No test is timed: a busy machine is not a defect. A search that needs more examples than these says so.
 settings.register_profile("untimed", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,6 +36,7 @@ sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parents[1]
 Tree = Callable[[Mapping[str, str | bytes]], Path]
+StartKernels = Callable[[int], AbstractContextManager[Queue["NotebookWorker"]]]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -91,6 +94,38 @@ def recorded_dataset(recorded_path: Path) -> Dataset:
     from citus_analysis.dataset import open_dataset
 
     return open_dataset(recorded_path)
+
+
+@pytest.fixture(scope="session")
+def kept_kernels() -> Iterator[StartKernels]:
+    """The reports of a session are made by the same processes, which import statistics and figures once.
+
+    Gives the function that starts processes for each command, as in use.
+    """
+    from citus_analysis.report import render
+    from citus_analysis.report.kernel import NotebookWorker
+
+    kept: list[NotebookWorker] = []
+    with ExitStack() as running, pytest.MonkeyPatch.context() as patch:
+
+        @contextmanager
+        def take(number: int) -> Iterator[Queue[NotebookWorker]]:
+            while len(kept) < number:
+                kept.append(running.enter_context(NotebookWorker()))
+            waiting: Queue[NotebookWorker] = Queue()
+            for kernel in kept[:number]:
+                waiting.put(kernel)
+            yield waiting
+
+        start = render._start_kernels
+        patch.setattr(render, "_start_kernels", take)
+        yield start
+
+
+@pytest.fixture
+def fresh_kernels(kept_kernels: StartKernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's reports are made by processes that are started for them."""
+    monkeypatch.setattr("citus_analysis.report.render._start_kernels", kept_kernels)
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,7 @@ def test_a_failing_cell_is_named_and_the_previous_report_stays(shelf: Shelf, dat
     assert (tmp_path / "out" / "one.failed.ipynb").is_file()
 
 
+@pytest.mark.usefixtures("fresh_kernels")
 def test_a_full_disk_is_named_and_the_previous_report_stays(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:
     shelf("one", SHOW, parameters=WORD)
     out = tmp_path / "out"
@@ -298,6 +299,7 @@ def test_one_failing_report_does_not_stop_the_others(shelf: Shelf, dataset: Path
     assert 'href="good.html"' in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("fresh_kernels")
 def test_the_kernel_is_this_interpreter_whatever_is_registered(
     shelf: Shelf, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
