@@ -82,11 +82,12 @@ def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
                 run_block(block, tmp_path, newcomers(), Path(sys.executable).parent)
 
 
-#: Each block in a namespace of its own: none sees what another has imported or named.
+#: Each block in a main module of its own: none sees what another has imported or named.
 EACH = """
-import json, sys
+import json, sys, types
 for place, text in json.loads(sys.argv[1]):
-    exec(compile(text, place, "exec"), {"__name__": "__main__"})
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(compile(text, place, "exec"), vars(sys.modules["__main__"]))
 """
 
 

@@ -134,7 +134,7 @@ def test_durations_of_generated_logs_have_no_wrong_owner(protocol: str, prefix: 
     ):
         chance = random.Random(f"{statement}{duration}{least_ms}{sample_ms}{protocol}")
         client = Client(Settings(statement, duration, least_ms, sample_ms, prefix), chance)
-        for number in range(25):
+        for number in range(12):
             kind = chance.choice(PROTOCOLS[:3]) if protocol == "mixed" else protocol
             name = f"S_{number}" if kind == "named" else "<unnamed>"
             client.executes(number, name, simple=kind == "simple", parsed=True)
