@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -222,12 +223,14 @@ def _validate_option(name: str, text: str, where: str) -> str:
 #     results/second.log,run,C,16,2
 #
 # `identity.yml` names them by pattern. `{fact}` matches a part of the path without slashes and sets the fact, `*`
-# matches
-# any such part, and `**` any number of folders; `meta` holds facts that apply to all matching files::
+# matches any such part, and `**` any number of folders; `meta` holds facts that apply to all matching files::
 #
 #     files:
 #       - pattern: "{resource}/{workload}-{threads}threads-run{iteration}.log"
 #         meta: {phase: run, system: citus}
+#
+# Both may name any other factor of the study, such as `{cpus}`: it is part of the set-up, as `cpus=4`, and an axis of
+# comparisons and of scalability.
 #
 # Both may also state options of formats, such as `timezone`. The nearest `identity.yml` wins; within it, the first
 # pattern that fits.
@@ -242,13 +245,48 @@ class Pattern:
     """One entry of an identity.yml."""
 
     regex: re.Pattern[str]
-    meta: Facts
+    meta: Mapping[str, str | int]
     where: str
 
     def facts(self, relative: str) -> Facts | None:
         """Facts that the pattern reads from a path; None if the path does not match."""
         match = self.regex.fullmatch(relative)
-        return None if match is None else self.meta | convert_facts(match.groupdict(), self.where)
+        return None if match is None else convert_stated_factors({**self.meta, **match.groupdict()}, self.where)
+
+
+def convert_stated_factors(stated: Mapping[str, str | int], where: str) -> Facts:
+    """Facts as :func:`convert_facts` gives them; factors that are none become `name=value` in the set-up.
+
+    Args:
+        stated: name -> value.
+        where: the file in which the user wrote them, for messages.
+
+    Example:
+        >>> convert_stated_factors({"cpus": "4", "threads": "8", "set_up": "docker"}, "identity.yml")
+        {'threads': 8, 'set_up': 'docker, cpus=4'}
+    """
+    free = {name: str(value).strip() for name, value in stated.items() if is_free_factor(name)}
+    facts = convert_facts({name: str(value) for name, value in stated.items() if name not in free}, where)
+    if free:
+        words = [str(facts["set_up"])] if "set_up" in facts else []
+        facts["set_up"] = ", ".join([*words, *(f"{name}={value}" for name, value in free.items())])
+    return facts
+
+
+def is_free_factor(name: str) -> bool:
+    """Whether a name is a factor of a study that is neither a fact of its own, nor an option, nor one misspelt.
+
+    Example:
+        >>> is_free_factor("memory_gb"), is_free_factor("threads"), is_free_factor("thread")
+        (True, False, False)
+    """
+    known = (*FACTS, *collect_known_options())
+    return _FACTOR.fullmatch(name) is not None and not get_close_matches(name, known, n=1, cutoff=_ALIKE)
+
+
+_FACTOR: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+#: Of this likeness on, a name is taken for one that is misspelt.
+_ALIKE: Final = 0.8
 
 
 @dataclass
@@ -368,15 +406,28 @@ def _validate_patterns(loaded: object, path: Path) -> list[Pattern]:
         raise InputError(first["msg"].lower(), path=path, place=place, hint=hint) from error
     return [
         Pattern(
-            _compile_pattern(entry.pattern, path, f"files[{index}].pattern"),
-            _parse_stated_facts({k: str(v) for k, v in entry.meta.items()}, path, f"files[{index}].meta"),
+            compile_pattern(entry.pattern, path, f"files[{index}].pattern"),
+            _check_meta({k: str(v) for k, v in entry.meta.items()}, path, f"files[{index}].meta"),
             path.name,
         )
         for index, entry in enumerate(entries)
     ]
 
 
-def _compile_pattern(pattern: str, path: Path, place: str) -> re.Pattern[str]:
+def _check_meta(meta: dict[str, str], path: Path, place: str) -> dict[str, str]:
+    try:
+        convert_stated_factors(meta, path.name)
+    except UsageError as error:
+        raise InputError(error.problem, path=path, place=place, hint=error.hint) from error
+    return meta
+
+
+def compile_pattern(pattern: str, path: Path, place: str) -> re.Pattern[str]:
+    """The regular expression of a pattern, with a group for each fact.
+
+    Raises:
+        InputError: a name is no fact; the message names `path` and `place`.
+    """
     names: set[str] = set()
 
     def regex(match: re.Match[str]) -> str:
@@ -385,7 +436,7 @@ def _compile_pattern(pattern: str, path: Path, place: str) -> re.Pattern[str]:
             return re.escape(match[0])
         if fact is None:
             return "(?:.*/)?" if folders else ".*" if anything else "[^/]*"
-        if fact not in FACTS and fact not in collect_known_options():
+        if fact not in FACTS and fact not in collect_known_options() and not is_free_factor(fact):
             known = ", ".join((*FACTS, *collect_known_options()))
             raise InputError(f"{{{fact}}} is no fact", path=path, place=place, hint=f"known: {known}")
         if fact in names:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Final
 
-from citus_analysis.dataset.identity import FACTS, convert_facts
+from citus_analysis.dataset.identity import (
+    FACTS,
+    Facts,
+    Pattern,
+    compile_pattern,
+    convert_facts,
+    strip_compression_suffix,
+)
 from citus_analysis.dataset.recognise import (
     SUMMARISES,
     apply_study_design,
@@ -23,9 +32,9 @@ from citus_analysis.dataset.recognise import (
 from citus_analysis.dataset.resource_folders import Identifier
 from citus_analysis.dataset.source_files import SourceFile
 from citus_analysis.dataset.study_design import FileDesign
-from citus_analysis.dataset.walk import outline_url_sources, unpack_archives, walk_outlined_paths
+from citus_analysis.dataset.walk import convert_path_to_text, outline_url_sources, unpack_archives, walk_outlined_paths
 from citus_analysis.dataset.workers import Pool
-from citus_analysis.errors import InputError
+from citus_analysis.errors import InputError, UsageError
 from citus_analysis.texts.tables import render_text_table
 from citus_analysis.texts.words import pluralize
 
@@ -196,18 +205,93 @@ class Inspection:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def identity_yml(self) -> str:
-        """An `identity.yml` that states the design, file by file."""
+        """An `identity.yml` that states the design: patterns, and entries for the files that none describes."""
         import yaml
 
-        stated, design = set(FACTS) - {"resource", "role"}, self.design
+        stated = set(FACTS) - {"resource", "role"}
+        files_of = Counter(one.file.identity.run_id for one in self.design.members)
         found = [
-            (one.file, {k: v for k, v in one.file.identity.to_dict().items() if k in stated}) for one in design.members
+            (
+                one.file,
+                {
+                    fact: value
+                    for fact, value in one.file.identity.to_dict().items()
+                    # The path names a run of which no other file is.
+                    if fact in stated and (fact != "run" or files_of[one.file.identity.run_id] > 1)
+                },
+            )
+            for one in self.design.members
         ]
         found += [
-            (one.file, {fact: getattr(one.file.identity, fact) for fact in one.reasons}) for one in design.companions
+            (one.file, {fact: getattr(one.file.identity, fact) for fact in one.reasons})
+            for one in self.design.companions
         ]
-        entries = [{"pattern": _escape_path_pattern(file), "meta": meta} for file, meta in found]
+        wanted: dict[str, Facts] = {}
+        for file, meta in found:
+            path = strip_compression_suffix(convert_path_to_text(file.path.relative_to(file.root)))
+            # Of several outputs in a file, what they have in common can be stated.
+            wanted[path] = meta if path not in wanted else dict(wanted[path].items() & meta.items())
+        entries = [{"pattern": pattern, "meta": dict(meta)} for pattern, meta in _describe_by_patterns(wanted)]
         return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
+
+
+def _describe_by_patterns(wanted: Mapping[str, Facts]) -> list[tuple[str, Facts]]:
+    """Patterns and facts that give each path its facts; a path that no pattern describes has an entry of its own.
+
+    Example:
+        >>> wanted = {f"v{v}_c{n}.log": {"set_up": f"v{v}", "threads": n} for v in (15, 16) for n in (4, 8)}
+        >>> _describe_by_patterns(wanted)
+        [('{set_up}_c{threads}.log', {})]
+    """
+    patterns: dict[tuple[str, tuple[tuple[str, str | int], ...]], None] = {}
+    for path, facts in wanted.items():
+        pattern, named = _name_facts_in_path(path, facts)
+        rest = {name: value for name, value in facts.items() if name not in named}
+        patterns[pattern, tuple(rest.items())] = None
+    # The first that fits counts: those with more text of their own come first.
+    ordered = sorted(patterns, key=lambda one: -len(re.sub(r"\{\w+\}|\*", "", one[0])))
+    rules = [(pattern, dict(meta)) for pattern, meta in ordered]
+    readers = [Pattern(compile_pattern(pattern, Path(), ""), meta, "") for pattern, meta in rules]
+    own: list[tuple[str, Facts]] = []
+    used: set[int] = set()
+    for path, facts in wanted.items():
+        read = ((at, found) for at, reader in enumerate(readers) if (found := _read_facts(reader, path)) is not None)
+        at, found = next(read, (-1, None))
+        if found == facts:
+            used.add(at)
+        else:
+            own.append((_escape_path_pattern(path), facts))
+    return [*own, *(rule for at, rule in enumerate(rules) if at in used)]
+
+
+def _read_facts(reader: Pattern, path: str) -> Facts | None:
+    try:
+        return reader.facts(path)
+    except UsageError:
+        # A word stands where the pattern has a number.
+        return {}
+
+
+def _name_facts_in_path(path: str, facts: Facts) -> tuple[str, set[str]]:
+    """A path with `{fact}` for each value that stands in it once, and the names of these."""
+    places: list[tuple[int, int, str]] = []
+    # Words first: a number in one of them is part of it.
+    for name, value in sorted(facts.items(), key=lambda one: (isinstance(one[1], int), -len(str(one[1])))):
+        text = rf"0*{value}" if isinstance(value, int) else re.escape(value)
+        bounds = (r"(?<![0-9.])", r"(?![0-9])") if isinstance(value, int) else (r"(?<![^\W_])", r"(?![^\W_])")
+        found = [
+            one.span()
+            for one in re.finditer(f"{bounds[0]}{text}{bounds[1]}", path)
+            if not any(begin < one.end() and one.start() < stop for begin, stop, _ in places)
+        ]
+        if len(found) == 1 and "/" not in str(value):
+            places.append((*found[0], name))
+    apart = sorted(places)
+    pattern, end = "", 0
+    for begin, stop, name in apart:
+        pattern += f"{_escape_path_pattern(path[end:begin])}{{{name}}}"
+        end = stop
+    return pattern + _escape_path_pattern(path[end:]), {name for _, _, name in apart}
 
 
 def inspect(
@@ -257,9 +341,9 @@ def inspect(
     return inspection
 
 
-def _escape_path_pattern(file: SourceFile) -> str:
-    """A pattern of an identity.yml for one path."""
-    return file.relative.partition("#")[0].replace("{", "*").replace("}", "*")
+def _escape_path_pattern(text: str) -> str:
+    """A pattern of an identity.yml for some text of a path."""
+    return text.replace("{", "*").replace("}", "*")
 
 
 def _make_sort_key(value: object) -> tuple[bool, float, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.cli import main
+from citus_analysis.dataset import inspect
 from tests.dataset.study.outputs import write_pgbench
 
 
@@ -49,11 +50,31 @@ def test_a_description_is_written_once(tree: Path, capsys: pytest.CaptureFixture
     target = tree / "identity.yml"
     assert said(["inspect", str(tree), "--write", str(target)], capsys)[0] == 0
     kept = target.read_text()
-    assert "set_up: pg16" in kept
+    assert kept == "files:\n- pattern: '{set_up}_c{threads}_r{iteration}.log'\n  meta: {}\n"
+    _, again, _ = said(["inspect", str(tree)], capsys)
+    assert "The design: 4 runs in 2 cells" in again
     code, _, err = said(["inspect", str(tree), "--write", str(target)], capsys)
     assert code == 2
     assert "exists already" in err
     assert target.read_text() == kept
+
+
+@pytest.mark.parametrize(
+    ("names", "patterns"),
+    [
+        ([f"cpu{c}-mem{m}/run{i}.log" for c in (2, 4) for m in (4, 16) for i in (1, 2, 3)], 1),
+        ([f"2pc-par-{p}-c{c}.log" for c in (100, 200) for p in (1, 2, 3)], 6),
+        ([f"config_{n}/run-{i}.log" for n in range(1, 5) for i in (1, 2)], 4),
+    ],
+)
+def test_a_written_description_gives_the_same_design(tmp_path: Path, names: list[str], patterns: int) -> None:
+    for number, name in enumerate(names):
+        write_pgbench(tmp_path / name, 8, 1000 * (len(name) + number // 2))
+    found = inspect(tmp_path)
+    text = found.identity_yml()
+    (tmp_path / "identity.yml").write_text(text)
+    assert text.count("pattern:") <= patterns
+    assert inspect(tmp_path).cells == found.cells
 
 
 def test_a_description_that_cannot_be_written_is_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,6 +91,13 @@ def test_a_malformed_label_file_says_where(tree: Tree, name: str, text: str, mes
     assert message in str(caught.value)
 
 
+def test_any_other_name_is_a_factor_of_the_set_up(tree: Tree) -> None:
+    pattern = "cpu{cpus}-mem{memory_gb}/run{iteration}.log"
+    root = tree({"identity.yml": f"files: [{{pattern: '{pattern}', meta: {{host_kind: docker, phase: run}}}}]"})
+    expected = {"iteration": 3, "phase": "run", "set_up": "host_kind=docker, cpus=4, memory_gb=16"}
+    assert facts(root, "cpu4-mem16/run3.log") == expected
+
+
 def test_split_facts() -> None:
     assert split_facts({"threads": 4, "timezone": "UTC"}) == ({"threads": 4}, {"timezone": "UTC"})
 
