@@ -23,58 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.spans.ordered_arrays import Integers, find_group_starts, sort_rows_stably
-
-# Linear programmes, solved by HiGHS through its own package: the import of `scipy.optimize` takes half a second.
-
-
-def minimise_cost(
-    cost: NDArray[np.float64],
-    columns: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
-    limits: NDArray[np.float64],
-    least: NDArray[np.float64],
-    most: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """The variables `x` between `least` and `most` with the least `cost @ x` for which `columns @ x <= limits`.
-
-    Args:
-        cost: of each variable.
-        columns: one for each variable, as a sparse matrix: the place of the first value of each and the number of
-            values, the row of each value, the values.
-        limits: one for each row.
-        least: lower bounds of the variables.
-        most: upper bounds of the variables.
-
-    Raises:
-        ArithmeticError: there is no such solution.
-
-    Example:
-        >>> at_least_two = np.array([0, 1]), np.array([0]), np.array([-1.0])
-        >>> minimise_cost(np.ones(1), at_least_two, np.array([-2.0]), np.zeros(1), np.full(1, np.inf)).tolist()
-        [2.0]
-    """
-    programme = highspy.HighsLp()
-    programme.num_col_, programme.num_row_ = len(cost), len(limits)
-    programme.col_cost_, programme.col_lower_, programme.col_upper_ = cost, least, most
-    programme.row_lower_, programme.row_upper_ = np.full(len(limits), -np.inf), limits
-    matrix = programme.a_matrix_
-    matrix.format_ = highspy.MatrixFormat.kColwise
-    matrix.start_, matrix.index_, matrix.value_ = columns
-    # `Highs`, which inherits from it, prints a line before that can be switched off.
-    solver = highspy._core._Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.passModel(programme)
-    solver.run()
-    status = solver.getModelStatus()
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise ArithmeticError(f"linear programme: {solver.modelStatusToString(status)}")
-    return np.array(solver.getSolution().col_value)
-
 
 #: Times in server logs are truncated to milliseconds.
 RESOLUTION_US: Final = 1000.0
@@ -351,6 +304,10 @@ def _find_first_minima(values: Floats, first: NDArray[np.intp]) -> NDArray[np.in
 
 def _fit_least_violation_line(bounds: OffsetBounds, reference: float) -> ClockLine:
     """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
+    # Imported late: the import takes a third of a second.
+    from scipy.optimize import linprog
+    from scipy.sparse import csc_array
+
     count = len(bounds)
     time = bounds.time - reference
     low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))
@@ -359,13 +316,17 @@ def _fit_least_violation_line(bounds: OffsetBounds, reference: float) -> ClockLi
     sign, row = np.repeat([-1.0, 1.0], count), np.arange(2 * count)
     starts = np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)])
     values = np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)])
+    rows = csc_array((values, np.tile(row, 3), starts), shape=(2 * count, 2 + 2 * count))
     cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
     drift = MAX_DRIFT * scale
     least = np.concatenate([[-np.inf, -drift], np.zeros(2 * count)])
     most = np.concatenate([[np.inf, drift], np.full(2 * count, np.inf)])
-    solution = minimise_cost(
-        cost, (starts, np.tile(row, 3), values), np.concatenate([-(low - shift), high - shift]), least, most
-    )
+    limits = np.concatenate([-(low - shift), high - shift])
+    bounds_of_variables = np.column_stack([least, most])
+    found = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds_of_variables)  # type: ignore[call-overload] # documented
+    if found.x is None:
+        raise ArithmeticError(f"linear programme: {found.message}")
+    solution = found.x
     offset, slope = float(solution[0]) + shift, float(solution[1]) / scale
     return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
 
