@@ -105,7 +105,7 @@ docs: setup
 # Wheels for other platforms, compiled by a package (ziglang) that is fetched for the time of the build; needs uv.
 wheels: setup
 	@rm -rf dist
-	@for platform in $$($(BIN)/python -c "import hatch_build; print(*hatch_build.TARGETS, hatch_build.PURE)"); do \
+	@for platform in $$($(BIN)/python -c "import hatch_build; print(*hatch_build.TARGETS)"); do \
 	  echo "wheel: $$platform"; \
 	  CITUS_ANALYSIS_WHEEL=$$platform uv build --quiet --wheel --python $(BIN)/python --out-dir dist . || exit 1; \
 	done

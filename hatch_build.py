@@ -4,8 +4,8 @@ A C compiler of the machine does it where there is one, else that of the package
 time of the build: nobody needs to install a compiler.
 
 `CITUS_ANALYSIS_WHEEL` names the platform of a wheel for others, one of `TARGETS`; ziglang compiles for it on any
-machine, against the oldest C library that the platform's tag promises (`make wheels`). The wheel for the platform `any`
-has nothing compiled: Python reads server logs there, and warns that it is slower.
+machine, against the oldest C library that the platform's tag promises (`make wheels`). There is no wheel without
+compiled code: where none of the platform's own fits, pip compiles from the source archive.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ TARGETS = {
     "macosx_10_13_x86_64": "x86_64-macos.10.13",
     "macosx_11_0_arm64": "aarch64-macos.11.0",
 }
-#: Platform of the wheel without compiled code.
-PURE = "any"
 #: Warnings are errors where this repository is checked (`make native`), not for users, whose compilers may be newer.
 FLAGS = (
     "-std=c11",
@@ -78,9 +76,8 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
 
     def dependencies(self) -> list[str]:
         """What the build needs beside hatchling."""
-        other = os.environ.get("CITUS_ANALYSIS_WHEEL")
-        if other:
-            return [] if other == PURE else ["ziglang>=0.13"]
+        if os.environ.get("CITUS_ANALYSIS_WHEEL"):
+            return ["ziglang>=0.13"]
         with tempfile.TemporaryDirectory() as folder:
             command = compiler()
             return [] if command and can_compile(command, Path(folder)) else ["ziglang>=0.13"]
@@ -91,9 +88,8 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
             return
         root = Path(self.root)
         other = os.environ.get("CITUS_ANALYSIS_WHEEL")
-        if other == PURE and version != "editable":
-            build_data["tag"] = f"py3-none-{PURE}"
-            return
+        if other and other not in TARGETS:
+            raise ValueError(f"CITUS_ANALYSIS_WHEEL={other}: no such platform (known: {', '.join(TARGETS)})")
         target = TARGETS[other] if other and version != "editable" else None
         platform = other if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
         suffix = SUFFIX if target is None else ".dylib" if "macos" in target else ".so"
@@ -120,7 +116,11 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
             # zig keeps what it compiles; not in the user's home.
             environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": name, "ZIG_LOCAL_CACHE_DIR": name}
             built = folder / library.name
-            subprocess.run([*command, *FLAGS, "-o", str(built), str(source)], check=True, env=environment)
+            try:
+                subprocess.run([*command, *FLAGS, "-o", str(built), str(source)], check=True, env=environment)
+            except (OSError, subprocess.CalledProcessError) as error:
+                hint = "install a C compiler (gcc or clang, with its headers), or name one in CC"
+                raise RuntimeError(f"{source}: {shlex.join(command)} cannot compile it: {error} ({hint})") from error
             # A rename, so that a process which has the old one loaded keeps it.
             fresh = library.with_name(f".{library.name}.new")
             shutil.copyfile(built, fresh)

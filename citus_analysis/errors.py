@@ -9,6 +9,7 @@ The tree::
     │   ├── FormatError           3   the bytes are not in the format they were read as
     │   ├── DatasetError          3   not a dataset, or one written by an incompatible version
     │   └── PublishedDataError    3   a table of published numbers is malformed
+    ├── CompiledCodeError         3   what was compiled at installation is missing or of another version
     ├── InsufficientDataError     1   the data do not support the requested statistic
     ├── ReportError               1   a notebook failed while it was executed
     │   └── NothingToReportError  1   the dataset has no data for the report
@@ -16,8 +17,8 @@ The tree::
         ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
         └── NotReadyError         3   the cluster, this machine or a program does not meet the experiment's needs
 
-Three warnings are issued with :mod:`warnings`: :class:`SlowReaderWarning`, :class:`OutdatedDatasetWarning` and
-:class:`UnreadFilesWarning`. Results carry their own in `warnings`.
+Two warnings are issued with :mod:`warnings`: :class:`OutdatedDatasetWarning` and :class:`UnreadFilesWarning`. Results
+carry their own in `warnings`.
 
 Every message is one line that names the file, the place in it if known, and the way out. Secrets in quoted text are
 redacted.
@@ -42,6 +43,7 @@ from citus_analysis.redaction import redact, redact_path
 
 __all__ = [
     "CitusAnalysisError",
+    "CompiledCodeError",
     "DatasetError",
     "EnvironmentChangedError",
     "FormatError",
@@ -53,7 +55,6 @@ __all__ = [
     "PublishedDataError",
     "ReportError",
     "RunnerError",
-    "SlowReaderWarning",
     "UnknownNameError",
     "UnreadFilesWarning",
     "UsageError",
@@ -166,6 +167,12 @@ def _find_closest_name(name: str, names: Sequence[str]) -> str | None:
     return next(iter(get_close_matches(name, names, n=1) or within or alike), None)
 
 
+class CompiledCodeError(CitusAnalysisError):
+    """What was compiled when the package was installed is missing, or belongs to another version."""
+
+    exit_code = 3
+
+
 class InputError(CitusAnalysisError):
     """An input cannot be used at all."""
 
@@ -212,10 +219,6 @@ class NotReadyError(RunnerError):
 
 class OutdatedDatasetWarning(UserWarning):
     """Tables of a dataset differ from those that this version would make of its sources; issued when it is opened."""
-
-
-class SlowReaderWarning(UserWarning):
-    """This installation has no compiled code, so server logs are read by Python; issued once per process."""
 
 
 class UnreadFilesWarning(UserWarning):

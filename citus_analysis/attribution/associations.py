@@ -20,7 +20,7 @@ from citus_analysis.bottleneck.samples import align_to_runs, make_busy_percent_e
 from citus_analysis.bottleneck.waits import select_client_sessions
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Bools, Floats
-from citus_analysis.formats.pglog.regular_expressions import describe
+from citus_analysis.formats.pglog.compiled import fingerprint_statements
 from citus_analysis.plans import KEY, measure_nodes
 from citus_analysis.serverlogs.statements import normalise_statement
 from citus_analysis.stats.distributions import compute_chi2_tail, compute_t_quantile, compute_t_tail
@@ -363,8 +363,8 @@ def _read_plan_nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     plans = _assign_plans_to_runs(source).filter(mine).select(*KEY, "run_id", "query", "task_count")
     files = convert_to_polars(source.table("sources")).select("source_id", file=pl.col("path").cast(pl.String))
     texts = plans.select(pl.col("query").drop_nulls().unique())
-    known = [(text, str(describe(text).fingerprint), normalise_statement(text).rstrip("; ")) for text in texts["query"]]
-    of_texts = pl.DataFrame(known, dict.fromkeys(("query", "hash", "text"), pl.String), orient="row")
+    normal = pl.Series([normalise_statement(text).rstrip("; ") for text in texts["query"]], dtype=pl.String)
+    of_texts = texts.with_columns(hash=fingerprint_statements(texts["query"]).cast(pl.String), text=normal)
     named = (
         plans.join(of_texts, on="query", how="left")
         .join(files, on="source_id", how="left")

@@ -14,7 +14,7 @@ from typing import Final, TextIO
 import click
 
 from citus_analysis.core.extras import explain_missing_package
-from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, SlowReaderWarning, UnreadFilesWarning
+from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, UnreadFilesWarning
 from citus_analysis.redaction import redact
 
 INTERRUPTED: Final = 130
@@ -47,7 +47,7 @@ def print_short_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, (OutdatedDatasetWarning, SlowReaderWarning, UnreadFilesWarning)):
+            if issubclass(category, (OutdatedDatasetWarning, UnreadFilesWarning)):
                 _print_message_line(str(message), "warning")
             else:
                 others(message, category, filename, lineno, file, line)

@@ -23,7 +23,7 @@ from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.dataset.source_files import SourceFile
 from citus_analysis.dataset.walk import describe_read_error, display
 from citus_analysis.dataset.workers import Stopped
-from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
+from citus_analysis.errors import CitusAnalysisError, CompiledCodeError, DatasetError, InputError
 from citus_analysis.formats import Content, Format, Hints, Parsed, Reject
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.parsing.delivered import DeliveredParser, Parser
@@ -141,6 +141,7 @@ def read_source(
 
     Raises:
         DatasetError: the parts cannot be written.
+        CompiledCodeError: the fault is the installation's.
     """
     outcome = ReadOutcome()
 
@@ -153,7 +154,7 @@ def read_source(
             _check(stop)
             stage(piece)
             on_bytes(piece.parsed_bytes + piece.noise_bytes + piece.rejected_bytes)
-    except (Stopped, DatasetError):
+    except (Stopped, DatasetError, CompiledCodeError):
         raise
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
         outcome.problem = _describe_parse_error(error, format_)

@@ -28,10 +28,9 @@ from citus_analysis.formats.deliveries.content import LINE_CAP, Content
 from citus_analysis.formats.parsing.format import TIMEZONE, Hints, LineBegin
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog, split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import Memory, replace_invalid_utf8
+from citus_analysis.formats.pglog.compiled import Memory, add_body_fast, replace_invalid_utf8, scan_rows_fast
 from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads, RowHeads
-from citus_analysis.formats.pglog.reader import add_body, scan_rows
 from citus_analysis.formats.pglog.records import DETAILS, RECORD, Chunk
 from citus_analysis.formats.pglog.regular_expressions import (
     build_prefix_columns,
@@ -118,11 +117,11 @@ class PgCsvLog(ServerLog):
 
         tail, form = self._tail(content.head, rows)
         build = partial(_parse_csv_rows, tail_pattern=tail, language=rows.language)
-        memory, compiled = Memory(), bool(form) and not rows.language
+        memory, is_plain = Memory(), bool(form) and not rows.language
 
         def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
-            fast = scan_rows(read.data(), chunk.offset, form, memory) if compiled and not chunk.tail else None
+            fast = scan_rows_fast(read.data(), chunk.offset, form, memory) if is_plain and not chunk.tail else None
             return build_chunk_tables(
                 fast or scan_with(read, rows, build), local, chunk.offset, read.data, extract_csv_message
             )
@@ -214,7 +213,7 @@ def _build_csv_rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame
         said = translate_rows(rows.select("severity", "text").hstack(tail.select("detail")), language)
         rows, tail = rows.with_columns(said.get_column("text")), tail.with_columns(said.get_column("detail"))
     details = {severity: tail.get_column(name) for name, severity in DETAILS.items()}
-    return add_body(insert_detail_rows(rows, details))
+    return add_body_fast(insert_detail_rows(rows, details))
 
 
 def _make_unquoted_expr(field: pl.Expr) -> pl.Expr:

@@ -27,10 +27,9 @@ from citus_analysis.formats.parsing.json_records import decode_lines, find_blank
 from citus_analysis.formats.parsing.lines import find_line_bounds
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog
-from citus_analysis.formats.pglog.compiled import Memory, replace_invalid_utf8
+from citus_analysis.formats.pglog.compiled import Memory, add_body_fast, replace_invalid_utf8, scan_rows_fast
 from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.pglog.reader import add_body, scan_rows
 from citus_analysis.formats.pglog.records import BLANK, DETAILS, RECORD, STRAY, ScannedChunk
 from citus_analysis.formats.pglog.regular_expressions import build_prefix_columns, insert_detail_rows
 from citus_analysis.formats.pglog.tables import SCANNED, ChunkTables, build_chunk_tables, extract_json_message
@@ -124,7 +123,7 @@ class PgJsonLog(ServerLog):
 
         def work(block: Block) -> ChunkTables:
             plain = not (block.oversized or nested or language)
-            fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
+            fast = scan_rows_fast(block.data, block.offset, "json", memory) if plain else None
             found = fast or _scan_json_block(block, nested=nested, language=language)
             return build_chunk_tables(found, local, block.offset, lambda: block.data, extract_json_message)
 
@@ -210,7 +209,7 @@ def _build_json_rows(objects: pl.DataFrame) -> pl.DataFrame:
     sound = [pl.when(pl.col(name).str.contains(form)).then(name).alias(name) for name, form in _FORMS.items()]
     known = build_prefix_columns(objects.with_columns(sound))
     rows = objects.select("byte_offset", "byte_length", "text", capped=pl.lit(value=False)).hstack(known)
-    return add_body(
+    return add_body_fast(
         insert_detail_rows(rows, {severity: objects.get_column(name) for name, severity in DETAILS.items()})
     )
 

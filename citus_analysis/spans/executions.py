@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from math import isqrt
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,6 @@ from citus_analysis.core.arrow_arrays import (
     make_time_array,
 )
 from citus_analysis.core.parallel import prefetch_in_thread
-from citus_analysis.formats.pglog import reader as chosen_reader
 from citus_analysis.formats.pglog.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -35,6 +34,7 @@ from citus_analysis.formats.pglog.assembly import (
     NOTHING_THERE,
     UNNAMED,
     Assembled,
+    Assembly,
     RecordColumns,
     Rules,
     concatenate_items,
@@ -45,10 +45,6 @@ from citus_analysis.formats.pglog.assembly import (
 from citus_analysis.formats.pglog.compiled import RECORD_EVENTS, RECORD_NUMBERS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 from citus_analysis.spans.ordered_arrays import Flags, Indices, Integers, changes, number_groups
-
-if TYPE_CHECKING:
-    from citus_analysis.formats.pglog.assembly import Assembly
-    from citus_analysis.formats.pglog.python_assembly import PythonAssembly
 
 # The rules by which records of server logs belong to statement executions, and the order of records by session.
 #
@@ -236,7 +232,7 @@ def list_numbered_nodes(nodes: pl.DataFrame) -> list[tuple[str, int]]:
     return [pair for pair in zip(nodes["node"], nodes["nodeid"], strict=True) if None not in pair]
 
 
-def make_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly | PythonAssembly:
+def make_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly:
     """An assembly for the records of some log files.
 
     Args:
@@ -249,9 +245,7 @@ def make_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool
     number = {name: at for at, name in enumerate(sorted(set(names)))}
     of_source = np.array([number[name] for name in names], np.int32)
     nodeids = np.array([known.get(name, NOTHING_THERE) for name in names], np.int64)
-    return chosen_reader.make_assembly(
-        Rules(WORDS, of_source, nodeids, GPID_NODE_FACTOR, FILE_ROOM, distributed=distributed)
-    )
+    return Assembly(Rules(WORDS, of_source, nodeids, GPID_NODE_FACTOR, FILE_ROOM, distributed=distributed))
 
 
 @dataclass(frozen=True)

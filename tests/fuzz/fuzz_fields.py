@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.fuzz.fuzz_pglog import HERE, run_target
 
-NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "reading" / "native"
+NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "parsing" / "native"
 RECORDED = HERE.parents[1] / "tests" / "data" / "samplers"
 TEXTS = (".txt", ".csv", ".out", ".log")
 RECORDED_BYTES = 1500

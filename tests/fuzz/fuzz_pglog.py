@@ -21,7 +21,7 @@ from citus_analysis.formats.pglog.compiled import SEVERITY_TABLE, encode_prefix_
 from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 
 HERE = Path(__file__).parent
-NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "serverlog" / "pglog" / "native"
+NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"
 RECORDED = HERE.parents[1] / "tests" / "data" / "servers"
 RECORDED_BYTES = 4000
 #: The byte 1 is a head under the input's prefix, see `scanner_target.c`.

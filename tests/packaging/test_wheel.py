@@ -26,14 +26,11 @@ def test_platforms_of_wheels_have_targets() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel for this platform."""
-    return _built(tmp_path_factory.mktemp("dist"))
-
-
-def _built(folder: Path, **environment: str) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
     builder = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), "--python", base_python()]
     if not shutil.which("uv"):
         builder = [base_python(), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
-    subprocess.run([*builder, str(ROOT)], check=True, env=newcomers() | environment)
+    subprocess.run([*builder, str(ROOT)], check=True, env=newcomers())
     (made,) = folder.glob("*.whl")
     return made
 
@@ -79,27 +76,6 @@ def test_the_wheel_works_elsewhere(programs: Path, tmp_path: Path) -> None:
     missing = _typed([str(programs / "python"), "-c", "import jupyterlab"], tmp_path, code=1)
     assert "ModuleNotFoundError" in missing
     assert "citus-analysis[notebook]" in _typed([command, "doctor"], tmp_path)
-
-
-def test_the_wheel_without_compiled_code_warns_and_works(programs: Path, tmp_path: Path) -> None:
-    """What the package requires is taken from where the other wheel is: only the wheel itself is in question."""
-    wheel = _built(tmp_path / "dist", CITUS_ANALYSIS_WHEEL=hatch_build.PURE)
-    assert wheel.name.endswith("-py3-none-any.whl")
-    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "_scanner" in name or "/_fields." in name]
-    pure = tmp_path / "venv" / "bin"
-    _typed([base_python(), "-m", "venv", str(pure.parent)], tmp_path)
-    _typed([str(pure / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)], tmp_path)
-    own, required = (next((path.parent / "lib").glob("python*/site-packages")) for path in (pure, programs))
-    # Behind the environment's own packages, so the one in question comes first.
-    (own / "required.pth").write_text(f"{required}\n", encoding="utf-8")
-    command = str(pure / "citus-analysis")
-    said = _typed([command, "ingest", str(RECORDED / "w2-t4-insert"), "--out", "ds"], tmp_path)
-    assert said.count("warning: server logs are read by Python, which takes about") == 1
-    counted = _typed([command, "sql", "ds", "SELECT count(*) AS n FROM spans WHERE match = 'exact'"], tmp_path)
-    assert "9100" in counted
-    _typed([command, "report", "profile", "--dataset", "ds", "--out", "pages"], tmp_path)
-    assert "13 red" in _typed([command, "audit"], tmp_path)
-    assert "Python takes about" in _typed([command, "doctor"], tmp_path)
 
 
 def _typed(words: list[str], folder: Path, code: int = 0) -> str:

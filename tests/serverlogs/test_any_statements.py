@@ -5,10 +5,9 @@ import itertools
 import polars as pl
 import pytest
 
-from citus_analysis.formats.pglog import compiled as library
-from citus_analysis.formats.pglog import reader as chosen_reader
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
+from tests.formats.pglog.oracle import use_oracle
 from tests.serverlogs.written_logs import WITH_SESSION, WITHOUT_SESSION, Execution, Server, mixed, sessions_of
 from tests.spans.recordings import parse_log
 
@@ -48,16 +47,13 @@ def test_all_statements_are_counted(prefix: str, verbose: bool, protocols: tuple
 
 
 @pytest.mark.parametrize("prefix", [WITH_SESSION[0], WITHOUT_SESSION[0]])
-def test_python_finds_the_same(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oracle_finds_the_same(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(prefix, verbose=True, limit_ms=1.0)
     for pid, one in mixed(3, sessions_of(3, BOTH)):
         server.executes(pid, one)
     fast = statements_of(server.data())
-    chosen_reader._warn.cache_clear()
-    monkeypatch.setattr(library, "LIBRARY", library.LIBRARY.with_name("no_scanner"))
-    with pytest.warns(UserWarning, match="read by Python"):
-        slow = statements_of(server.data())
-    assert slow.equals(fast)
+    use_oracle(monkeypatch)
+    assert statements_of(server.data()).equals(fast)
 
 
 def test_times_of_other_statements_are_not_added() -> None:

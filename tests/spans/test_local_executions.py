@@ -6,7 +6,6 @@ Three protocols, with each mark of a local execution and without.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,8 +13,7 @@ import pytest
 import zstandard
 
 import citus_analysis as ca
-from citus_analysis.formats.pglog import compiled as library
-from citus_analysis.formats.pglog import reader as chosen_reader
+from tests.formats.pglog.oracle import use_oracle
 
 RECORDED = Path(__file__).parents[1] / "data" / "protocols"
 #: Application -> local and remote executions, as counted in the log (README of the recording).
@@ -68,18 +66,14 @@ def executions(raw: Path, out: Path) -> dict[str, dict[str | None, int]]:
 ALL = {name: {"local": local, "remote": remote} for name, (local, remote) in TRUTH.items()}
 
 
-@pytest.fixture(params=["compiled", "python"])
-def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(params=["compiled", "oracle"])
+def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader of server logs."""
-    chosen_reader._warn.cache_clear()
-    if request.param == "python":
-        monkeypatch.setattr(library, "LIBRARY", library.LIBRARY.with_name("no_scanner"))
-    yield
-    chosen_reader._warn.cache_clear()
+    if request.param == "oracle":
+        use_oracle(monkeypatch)
 
 
 @pytest.mark.usefixtures("_reader")
-@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
 @pytest.mark.parametrize(
     "put", [{}, {"executor": OTHER}, {"planner": OTHER}, {"executor": COMMAND, "planner": OTHER}],
     ids=["both", "the planner's", "the executor's", "a command with citus.log_local_commands"],
@@ -98,7 +92,6 @@ def test_without_any_mark_the_place_is_unknown_and_said_to_be(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("_reader")
-@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
 def test_a_plan_that_was_not_executed_here_is_no_local_execution(tmp_path: Path) -> None:
     """The executor may still send the task over a connection, for instance in a transaction that has one."""
     raw = copied(tmp_path, executor=OTHER, planner=OTHER, sent=f"DEBUG:  {MARKS['planner']}")
@@ -107,7 +100,6 @@ def test_a_plan_that_was_not_executed_here_is_no_local_execution(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("_reader")
-@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
 def test_the_first_statement_of_a_session_at_a_worker_makes_the_connection(tmp_path: Path) -> None:
     """Citus repeats the time of making it for each later statement that takes the connection over."""
     ca.ingest(copied(tmp_path), tmp_path / "out")

@@ -86,16 +86,12 @@ def _find_package_version(package: str) -> str | None:
 
 
 def _check_scanner() -> InstalledPart:
-    from citus_analysis.formats.pglog import TIMES_SLOWER, compiled_scanner, is_compiled
+    from citus_analysis.errors import CompiledCodeError
+    from citus_analysis.formats.pglog import compiled_scanner
 
-    if not is_compiled():
-        costs = f"fast reading of server logs (Python takes about {TIMES_SLOWER} times as long)"
-        return InstalledPart(
-            "compiled scanner", None, costs, "install the wheel for your platform, or with a C compiler"
-        )
     try:
         found = compiled_scanner()
-    except ImportError as error:
+    except CompiledCodeError as error:
         found, costs = None, redact(f"reading of server logs ({error})")
     else:
         costs = "reading of server logs"

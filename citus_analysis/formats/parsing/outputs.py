@@ -29,7 +29,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from citus_analysis.errors import CitusAnalysisError, FormatError
+from citus_analysis.errors import CitusAnalysisError, CompiledCodeError, FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed, StartMarker
 from citus_analysis.formats.parsing.lines import UNTERMINATED
@@ -410,6 +410,8 @@ def parse_pieces(one: Format, data: bytes, name: str = _NAME) -> list[Parsed] | 
         path.write_bytes(data)
         try:
             return list(one.parse(Content(path), Hints(name)))
+        except CompiledCodeError:
+            raise
         except CitusAnalysisError:
             return None
 

@@ -127,8 +127,8 @@ def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separat
 #
 # Text samplers print little else, so splitting their lines is most of the work of reading them. The code is compiled
 # (`native/fields.c`): lines of several reports alternate, and polars or Arrow need about ten passes over the text to
-# split those of each report, at 40 to 50 MB/s. Lines with other fields, and all lines if the package was installed
-# without compiled code, are read by the formats as columns of texts.
+# split those of each report, at 40 to 50 MB/s. Lines with other fields, and texts that are not UTF-8, are read by the
+# formats as columns of texts.
 #
 # A field is a number only if every reader gives it the same value: up to 15 digits, perhaps with a point or a comma
 # between them. Numbers printed in another way (`1.5M`, `1e5`) are texts, which the caller converts.
@@ -179,8 +179,12 @@ class _FieldColumns(Structure):
 
 
 def read_fields(data: bytes, separator: str = " ") -> TextFields | None:
-    """:func:`split_fields`; None if the data are not UTF-8 or the package was installed without compiled code."""
-    return split_fields(data, separator) if LIBRARY.is_file() and _is_utf8(data) else None
+    """:func:`split_fields`; None if the data are not UTF-8.
+
+    Raises:
+        CompiledCodeError: the compiled code cannot be loaded.
+    """
+    return split_fields(data, separator) if _is_utf8(data) else None
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -198,7 +202,7 @@ def split_fields(data: bytes, separator: str = " ") -> TextFields:
         separator: between two fields. A run of blanks is one separator; blanks at the end of a line are ignored.
 
     Raises:
-        ImportError: the compiled code cannot be loaded.
+        CompiledCodeError: the compiled code cannot be loaded.
     """
     text = np.frombuffer(data, np.uint8)
     most = _load_field_library().fields_most(text.ctypes.data, len(data), ord(separator))
@@ -216,7 +220,7 @@ def _load_field_library() -> ctypes.CDLL:
     """The library, with the types of its functions.
 
     Raises:
-        ImportError: it cannot be loaded.
+        CompiledCodeError: it cannot be loaded.
     """
     library = load_library(LIBRARY, "fields_version", _VERSION)
     library.fields_most.argtypes = (c_void_p, c_int64, c_uint8)

@@ -12,16 +12,15 @@ row; it reads some 1,400 MB/s on one thread. A process starts quickly, because p
 only if needed. The filled memory is passed as Arrow arrays to the Parquet writer, which is then the slowest part.
 numba was as fast in the pass, but costs half a second in each process and most of a minute of compilation on each
 machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches for
-the build, and called through ctypes, so that it depends on no version of Python. Its results are defined by an
-implementation in Python with regular expressions; the tests compare the two, and installations without
-compiled code use the latter.
+the build, and called through ctypes, so that it depends on no version of Python. The tests compare its results with
+those of another implementation, in Python with regular expressions (`tests/formats/pglog/oracle`).
 
 - `prefix`, `inference`: a `log_line_prefix` as elements and as a regular expression, and how it is inferred from lines;
 - `detection`: whether a text is a server log, and its prefix; `chunking`: whole records in bounded memory, of logs that
   several processes may read at once;
 - `compiled`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details linked to their records; `assembly`: executions that it puts together;
-- `regular_expressions`, `python_assembly`: the same in Python; `reader`: the choice between the two;
+- `regular_expressions`: lines and heads of records for csvlog, and for lines longer than the cap;
 - `languages`: logs in other languages, translated line by line before they are scanned;
 - `records`, `tables`: input and output of a scanner; messages, plans and checkpoints in the order of the source.
 
@@ -33,7 +32,9 @@ year, so their time is null; a second record in a line is detected only if the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 from citus_analysis.core.parallel import map_in_order
@@ -41,7 +42,7 @@ from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX, TIMEZONE, Hints
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog, split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import compiled_scanner
+from citus_analysis.formats.pglog.compiled import Memory, compiled_scanner, scan_fast
 from citus_analysis.formats.pglog.detection import (
     explains,
     find_prefix,
@@ -54,8 +55,7 @@ from citus_analysis.formats.pglog.detection import (
     translate_log_head,
 )
 from citus_analysis.formats.pglog.prefix import STUDY_PREFIX, Prefix
-from citus_analysis.formats.pglog.reader import TIMES_SLOWER, choose_scanner, is_compiled
-from citus_analysis.formats.pglog.records import BEYOND_BYTES, Chunk, is_syslog, whole_message
+from citus_analysis.formats.pglog.records import BEYOND_BYTES, Chunk, ScannedChunk, is_syslog, whole_message
 from citus_analysis.formats.pglog.tables import (
     ChunkTables,
     build_chunk_tables,
@@ -67,6 +67,16 @@ from citus_analysis.formats.pglog.tables import (
 
 #: Large, because each chunk has a fixed cost of some milliseconds; larger ones need more memory without much gain.
 CHUNK_BYTES: Final = 28 * 2**20
+
+
+def choose_scanner(prefix: Prefix) -> Callable[[Chunk], ScannedChunk]:
+    """The function that gives the records of the chunks of one log."""
+    if prefix.language:
+        from citus_analysis.formats.pglog.translation import scan_translated_chunk
+
+        english = choose_scanner(replace(prefix, language=""))
+        return partial(scan_translated_chunk, scan=english, language=prefix.language)
+    return partial(scan_fast, prefix=prefix, memory=Memory())
 
 
 def scanned_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int) -> Iterator[ChunkTables]:
@@ -91,10 +101,8 @@ __all__ = [
     "BEYOND_BYTES",
     "FORMAT",
     "STUDY_PREFIX",
-    "TIMES_SLOWER",
     "PgLog",
     "compiled_scanner",
-    "is_compiled",
     "is_syslog",
     "whole_message",
 ]

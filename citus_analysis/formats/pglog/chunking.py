@@ -32,7 +32,6 @@ from citus_analysis.formats.parsing.format import Hints, Parsed
 from citus_analysis.formats.pglog import compiled as native
 from citus_analysis.formats.pglog.detection import refuse_several_servers
 from citus_analysis.formats.pglog.prefix import Heads, Prefix
-from citus_analysis.formats.pglog.reader import is_compiled, make_detail_links
 from citus_analysis.formats.pglog.records import CONTINUED, FIRST_DETAIL, RECORD, Chunk
 from citus_analysis.formats.pglog.tables import Checkpoints, ChunkTables, LogTables, iterate_ordered_tables, plan_tables
 from citus_analysis.schema import Rows
@@ -130,12 +129,8 @@ def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
         english = translate_to_english(data[:size], prefix.language)
         place = _find_last_record(english, len(english), replace(prefix, language=""))
         return None if place is None else place_in_log(data[:size], english, place)
-    if isinstance(prefix, Prefix) and is_compiled():
+    if isinstance(prefix, Prefix):
         return native.find_last_record(data, size, prefix)
-    if isinstance(prefix, Prefix) and prefix.syslog:
-        from citus_analysis.formats.pglog.regular_expressions import find_last_between_messages
-
-        return find_last_between_messages(data[:size], prefix)
     from citus_analysis.formats.pglog.regular_expressions import find_openers
 
     for window in (*_WINDOWS, size):
@@ -244,7 +239,7 @@ class _StretchTables:
 
     def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
-        self._links, self._known = make_detail_links(), np.empty(0, np.int64)
+        self._links, self._known = native.DetailLinks(), np.empty(0, np.int64)
         for chunk in before:
             self._are_linked(self._links.link(chunk.rows))
 

@@ -617,7 +617,7 @@ def load_scanner_library() -> ctypes.CDLL:
     """The library, with the types of its functions.
 
     Raises:
-        ImportError: it cannot be loaded.
+        CompiledCodeError: it cannot be loaded.
     """
     library = load_library(LIBRARY, "pglog_layout", compute_layout_hash())
     for name, (result, *arguments) in _FUNCTIONS.items():
@@ -630,7 +630,7 @@ def compiled_scanner() -> str:
     """Path of the compiled scanner.
 
     Raises:
-        ImportError: it cannot be loaded.
+        CompiledCodeError: it cannot be loaded.
     """
     load_scanner_library()
     return str(LIBRARY)
@@ -905,7 +905,7 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
         memory: memory of the log.
 
     Returns:
-        None if a server does not write some row in this form; the reader in Python defines the meaning of such rows.
+        None if a server does not write some row in this form: the formats read such rows themselves.
     """
     given = np.frombuffer(data, np.uint8)
     facts = measure_text_facts(given)
@@ -944,6 +944,21 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
         said, known = (one.get_column("sqlstate").cast(pl.String) for one in (read, frame))
         read, frame = read.with_columns(sqlstate=said.fill_null(known)), frame.drop("sqlstate")
     return frame.hstack(read)
+
+
+def fingerprint_statements(statements: pl.Series) -> pl.Series:
+    """The fingerprints of statements, as those that a server logs have them.
+
+    Example:
+        >>> import polars as pl
+        >>> one, two = fingerprint_statements(pl.Series(["SELECT 1", "select  $1;"]))
+        >>> one == two
+        True
+    """
+    import polars as pl
+
+    frame = statements.to_frame("text").with_columns(severity=pl.lit("STATEMENT"))
+    return add_body_fast(frame).get_column("statement_fingerprint")
 
 
 def _read_chunk_text(chunk: Chunk, buffers: ReusedBuffers) -> Bytes:

@@ -19,8 +19,8 @@ from citus_analysis.core.table_definition import CATEGORY, INT64
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.parsing.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.parsing.time_zones import LocalTime
+from citus_analysis.formats.pglog.compiled import DetailLinks
 from citus_analysis.formats.pglog.prefix import convert_clock_to_utc
-from citus_analysis.formats.pglog.reader import make_detail_links
 from citus_analysis.formats.pglog.records import ScannedChunk, whole_message
 from citus_analysis.schema import KINDS, TABLES, Column, Rows, Table
 from citus_analysis.texts.documents import parse_json
@@ -266,7 +266,7 @@ class LogTables:
     """The tables of a whole source, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._links, self._checkpoints, self._plans = make_detail_links(), Checkpoints(), 0
+        self._links, self._checkpoints, self._plans = DetailLinks(), Checkpoints(), 0
 
     def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
         """The rows of the next chunk."""

@@ -12,9 +12,9 @@ from citus_analysis.formats.pglog import FORMAT
 from citus_analysis.formats.pglog.chunking import split_into_record_chunks
 from citus_analysis.formats.pglog.detection import find_prefix
 from citus_analysis.formats.pglog.prefix import Prefix
-from citus_analysis.formats.pglog.regular_expressions import scan
 from citus_analysis.formats.pglog.tables import SCANNED
 from citus_analysis.schema import TABLES, Rows
+from tests.formats.pglog.oracle.records import scan
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.formats.pglog.compiled import DetailLinks
-from citus_analysis.formats.pglog.regular_expressions import PythonLinks
 from citus_analysis.schema import TABLES
+from tests.formats.pglog.oracle import PythonLinks
 
 EVENTS = TABLES["log_events"].parsed()
 #: Process, number of the line (None where the prefix has none), whether it is a detail.

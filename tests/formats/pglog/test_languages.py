@@ -10,11 +10,10 @@ import pytest
 from citus_analysis.formats import Content, Hints, pgcsvlog, pgjsonlog
 from citus_analysis.formats import pglog as _read
 from citus_analysis.formats.pglog import FORMAT
-from citus_analysis.formats.pglog import compiled as library
-from citus_analysis.formats.pglog import reader as chosen_reader
 from citus_analysis.serverlogs.statements import extract_statement
 
 from .logs import Read, gathered, read, written
+from .oracle import use_oracle
 
 #: Messages as servers of each language write them: of the catalogues of PostgreSQL 15, of older ones for pl and pt_BR.
 MESSAGES: dict[str, dict[str, Any]] = json.loads(
@@ -212,10 +211,8 @@ def test_chunks_and_readers_do_not_matter(language: str, tmp_path: Path, monkeyp
     whole = read(path)
     monkeypatch.setattr(_read, "CHUNK_BYTES", 2_000)
     assert read(path).events.equals(whole.events)
-    monkeypatch.setattr(library, "LIBRARY", library.LIBRARY.with_name("no_scanner"))
-    chosen_reader._warn.cache_clear()
-    with pytest.warns(UserWarning, match="read by Python"):
-        assert read(path).events.select(COMPARED).equals(whole.events.select(COMPARED))
+    use_oracle(monkeypatch)
+    assert read(path).events.select(COMPARED).equals(whole.events.select(COMPARED))
 
 
 @pytest.mark.parametrize("language", MESSAGES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from citus_analysis.errors import UsageError
+from citus_analysis.errors import CompiledCodeError, UsageError
 from citus_analysis.formats import pglog
 from citus_analysis.formats.pglog import compiled as _native
 from citus_analysis.formats.pglog.compiled import (
@@ -40,7 +40,7 @@ def test_the_header_is_current() -> None:
 
 def test_a_scanner_built_for_another_layout_is_refused(fresh_library: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "compute_layout_hash", lambda: 1)
-    with pytest.raises(ImportError, match=r"_scanner.* was built for another version; install citus-analysis again"):
+    with pytest.raises(CompiledCodeError, match=r"_scanner.* was built for another version \(install citus-analysis"):
         pglog.compiled_scanner()
 
 
@@ -55,7 +55,7 @@ def test_a_scanner_from_before_layouts_is_refused(
             raise AttributeError(f"undefined symbol: {name}")
 
     monkeypatch.setattr(ctypes, "CDLL", Old)
-    with pytest.raises(ImportError, match="install citus-analysis again"):
+    with pytest.raises(CompiledCodeError, match="install citus-analysis again"):
         pglog.compiled_scanner()
 
 

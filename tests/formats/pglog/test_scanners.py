@@ -28,15 +28,9 @@ from citus_analysis.formats.pglog.compiled import (
 )
 from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog.records import CONTINUED, RECORD, Chunk
-from citus_analysis.formats.pglog.regular_expressions import (
-    _VERBS,
-    add_body,
-    describe,
-    find_last_between_messages,
-    find_openers,
-    scan,
-)
+from citus_analysis.formats.pglog.regular_expressions import find_openers
 from citus_analysis.schema import SEVERITIES
+from tests.formats.pglog.oracle.records import _VERBS, add_body, describe, find_last_between_messages, scan
 from tests.recordings import RECORDED
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written

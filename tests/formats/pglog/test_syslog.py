@@ -21,7 +21,8 @@ from citus_analysis.formats.pglog.compiled import Memory, find_last_record, scan
 from citus_analysis.formats.pglog.detection import find_prefix
 from citus_analysis.formats.pglog.prefix import Prefix, compile_prefix
 from citus_analysis.formats.pglog.records import RECORD, Chunk
-from citus_analysis.formats.pglog.regular_expressions import describe, find_openers, scan
+from citus_analysis.formats.pglog.regular_expressions import find_openers
+from tests.formats.pglog.oracle.records import describe, scan
 
 from .logs import plain, read, written
 

@@ -1,4 +1,4 @@
-"""Records of server logs assembled into executions by session, like `native/sessions.c`."""
+"""Records of server logs assembled into executions by session, as by `native/sessions.c`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from citus_analysis.formats.pglog.assembly import (
 )
 from citus_analysis.formats.pglog.compiled import ASSEMBLED_ITEMS, RECORD_EVENTS, RECORD_NUMBERS, build_ctypes_structure
 from citus_analysis.formats.pglog.records import FIRST_DETAIL
-from citus_analysis.formats.pglog.regular_expressions import convert_to_signed_32_bits
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES, STATEMENT_KINDS
+from tests.formats.pglog.oracle.records import convert_to_signed_32_bits
 
-# The state of a backend and its statements while records are assembled: `python_assembly.py`.
+# The state of a backend and its statements while records are assembled.
 #
 # Their members are those of the structures in `native/layout.h`.
 
