@@ -76,3 +76,10 @@ def test_a_format_is_found_by_its_name_without_the_others() -> None:
         "from citus_analysis.formats import format_named; assert format_named('vmstat').name == 'vmstat'"
     )
     assert "yaml" not in loaded
+
+
+def test_only_the_process_that_executes_notebooks_imports_what_executes_them() -> None:
+    assert not loaded_by("import citus_analysis.report.kernel") & {"papermill", "IPython", "nbformat"}
+    # Optional for these libraries, and slow to import where they are installed.
+    optional = {"rfc3987_syntax", "boto3", "github"}
+    assert not loaded_by("import citus_analysis.report.notebook_engine") & optional

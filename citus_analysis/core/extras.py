@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from typing import Final
 
@@ -72,3 +74,33 @@ def name_missing_extras() -> Iterator[None]:
         if explained is None:
             raise
         raise explained from error
+
+
+class _RefusingFinder(MetaPathFinder):
+    """Finds nothing, and says of some modules that they are not installed."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(names)
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 - of the protocol
+        """Raise an error for the modules that are refused."""
+        if fullname in self._names:
+            raise ModuleNotFoundError(f"{fullname} is not imported here", name=fullname)
+
+
+@contextmanager
+def refuse_imports(*names: str) -> Iterator[None]:
+    """While this is active, modules cannot be imported for the first time: for libraries to which they are optional.
+
+    Example:
+        >>> with refuse_imports("turtle"):
+        ...     import turtle
+        Traceback (most recent call last):
+        ModuleNotFoundError: turtle is not imported here
+    """
+    finder = _RefusingFinder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

@@ -9,12 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import papermill
+
 from citus_analysis.report.html import read_plotly_script
 from citus_analysis.report.kernel import NotebookWorker
-from citus_analysis.report.notebook_work import block_optional_imports
-
-with block_optional_imports():
-    import papermill
 
 __all__ = ["page_of", "write_notebooks"]
 

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
+from citus_analysis.core.extras import refuse_imports
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.report.html import HOW_TO_READ
-from citus_analysis.report.notebook_work import block_optional_imports
 from citus_analysis.report.notebooks import (
     NEEDS,
     RESERVED,
@@ -24,7 +24,7 @@ from citus_analysis.report.notebooks import (
     strip_notebook,
 )
 
-with block_optional_imports():
+with refuse_imports("rfc3987_syntax"):
     from papermill import inspect_notebook
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
