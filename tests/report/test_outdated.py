@@ -69,7 +69,7 @@ def test_a_page_and_the_index_begin_with_it_once(
     for result in results:
         result.notebook.write_text(json.dumps({"cells": cells}), encoding="utf-8")
         result.notebook.with_suffix(".html").touch()
-    _write_index(results, {}, tmp_path, "Reports")
+    _write_index(results, {}, tmp_path, title="Reports", author="", notes="")
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert index.count(warning) == 1
     assert index.index("</h1>") < index.index(warning) < index.index("one.html")
