@@ -16,6 +16,7 @@ import pytest
 from citus_analysis.cli import main
 from citus_analysis.cli.output import print_json
 from citus_analysis.dataset import ingest
+from citus_analysis.errors import CompiledCodeError
 from citus_analysis.texts.words import make_printable
 from tests.conftest import Tree, make_study, use_tiny_formats, write_tree
 from tests.dataset.tiny_formats import log
@@ -341,11 +342,11 @@ def test_doctor_fails_where_the_scanner_was_not_built(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> str:
-        raise ImportError("_scanner.so cannot be loaded")
+        raise CompiledCodeError("it cannot be loaded", path="_scanner.so")
 
     monkeypatch.setattr("citus_analysis.formats.pglog.compiled_scanner", missing)
     assert run("doctor") == 1
-    assert "no reading of server logs (_scanner.so cannot be loaded)" in capsys.readouterr().out
+    assert "no reading of server logs (_scanner.so: it cannot be loaded)" in capsys.readouterr().out
 
 
 def test_doctor_fails_where_a_package_is_missing(

@@ -324,6 +324,10 @@ class Format(ABC):
             InputError: the file cannot be read.
         """
 
+    def find_sign(self, text: bytes) -> int:
+        """Where a text first shows that the tool wrote it, beside its start markers; -1 if nowhere."""
+        return -1
+
     def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:
         """Columns of `sources` that say how a source was read; most formats have none.
 

@@ -42,7 +42,6 @@ from citus_analysis.formats.parsing.outputs import (
 )
 from citus_analysis.formats.parsing.registry import find_best_format, find_closest_format, format_named
 from citus_analysis.formats.parsing.transcripts import measure_shell_prefix, split_end
-from citus_analysis.formats.pglog.languages import find_severities
 from citus_analysis.redaction import redact
 
 # The time that a delivery gave to the last line of a source: tools that print no times ended then.
@@ -167,7 +166,9 @@ def _find_sign(text: bytes) -> int:
         place = _find_sign(bare[-_SEARCHED_BYTES:])
         return place + len(bare) - _SEARCHED_BYTES if place >= 0 else -1
     places = [place for sign in _list_signs() if (place := bare.find(sign)) >= 0]
-    return min((*places, *find_severities(bare)), default=-1)
+    if (severity := format_named(_SERVER_LOG).find_sign(bare)) >= 0:
+        places.append(severity)
+    return min(places, default=-1)
 
 
 #: Of a long file that no format knows, so much is searched for outputs at its begin, in its middle and at its end.

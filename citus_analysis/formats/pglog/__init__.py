@@ -54,6 +54,7 @@ from citus_analysis.formats.pglog.detection import (
     may_be_log,
     translate_log_head,
 )
+from citus_analysis.formats.pglog.languages import find_severities
 from citus_analysis.formats.pglog.prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.pglog.records import BEYOND_BYTES, Chunk, ScannedChunk, is_syslog, whole_message
 from citus_analysis.formats.pglog.tables import (
@@ -137,6 +138,10 @@ class PgLog(ServerLog):
             if not prefix.wrapped:
                 return 0.6
         return 0.6 if looks_like_log(head) else 0.0
+
+    def find_sign(self, text: bytes) -> int:
+        """Where the first severity in any language ends."""
+        return min(find_severities(text), default=-1)
 
     def is_explained(self, head: bytes, stated: str) -> bool:
         """Whether a stated `log_line_prefix` explains nearly all lines.
