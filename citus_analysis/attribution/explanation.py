@@ -35,6 +35,7 @@ from citus_analysis.core.frames import TableSource, resolve_source
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs.selection import USUAL_QUESTION, Question, split_names
 from citus_analysis.schema import WRITING_STATEMENTS
 
 #: A node or segment is named for a cause if it has at least this share of it.
@@ -95,17 +96,14 @@ def why(
         raise UsageError("a table of runs has no traced statements", hint="pass a dataset, or files with server logs")
     first, second = (cast("TableSource", one) for one in sources)
     second = first if other_source is None else second
-    return explain(
-        read_observations(first, second, (base, other), labels, only or {}, include_status),
-        level=level,
-        margin=margin,
-    )
+    statuses = split_names(include_status)
+    question = Question(only=dict(only or {}), include_status=statuses, level=level, margin=margin)
+    return explain(read_observations(first, second, (base, other), labels, question), question)
 
 
-def explain(
-    sides: Observed, *, level: float = LEVEL, margin: float = MARGIN, with_mechanisms: bool = True
-) -> Explanation:
+def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechanisms: bool = True) -> Explanation:
     """The account of what was observed, perf's stacks beside it, and if asked for, what else moved; see :func:`why`."""
+    level = question.level
     account = _Account(sides)
     terms = account.terms()
     groups = _TermGroups(terms, account.compute_spread(account.values), level)
@@ -121,22 +119,22 @@ def explain(
     found = find_correlated_changes(sides, level=level) if with_mechanisms else ()
     is_divided = sides.cells.height > 0
     changed = (
-        find_statement_changes(sides, account.from_statements(level), level, margin)
+        find_statement_changes(sides, account.from_statements(level), question)
         if with_mechanisms and is_divided
         else ()
     )
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
-        comparison=sides.response_time(margin, level),
-        throughput=sides.throughput(margin, level),
+        comparison=sides.response_time(question),
+        throughput=sides.throughput(question),
         terms=terms,
         causes=causes,
         correlated_changes=found,
         changes=sides.changes,
         examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
         statement_changes=changed,
-        segment_changes=find_segment_changes(sides, terms, level, margin) if with_mechanisms and is_divided else (),
+        segment_changes=find_segment_changes(sides, terms, question) if with_mechanisms and is_divided else (),
         statements=(sides.base.statements, sides.other.statements),
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,

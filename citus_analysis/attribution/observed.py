@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from citus_analysis.core.frames import TableSource, convert_to_polars, scan_sour
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.operations import adds_up
-from citus_analysis.runs.selection import find_differing_columns, matching, select_runs
+from citus_analysis.runs.selection import Question, find_differing_columns, matching, select_asked_runs
 from citus_analysis.runs.set_ups import CONFIGURATION, LOAD
 from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
 from citus_analysis.runs.windows import select_measured_rows
@@ -379,23 +379,30 @@ class Observed:
         """Base and other."""
         return self.base, self.other
 
-    def throughput(self, margin: float, level: float) -> Comparison | None:
+    def throughput(self, question: Question) -> Comparison | None:
         """The comparison of the sides' throughput; None where it is not known of all runs."""
         values = [side.table.get_column("throughput_ops_s", default=None) for side in self.both]
         known = [one for one in values if one is not None and not one.null_count() and one.min() > 0]
         if len(known) < len(values):
             return None
         base, other = (one.to_numpy() for one in known)
-        return self._compare_samples(base, other, "throughput_ops_s", margin, level)
+        return self._compare_samples(base, other, "throughput_ops_s", question)
 
-    def response_time(self, margin: float, level: float) -> Comparison:
+    def response_time(self, question: Question) -> Comparison:
         """The comparison of the sides' response times."""
-        return self._compare_samples(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
+        return self._compare_samples(self.base.response_us, self.other.response_us, "response_time_us", question)
 
-    def _compare_samples(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
+    def _compare_samples(self, base: Floats, other: Floats, metric: str, question: Question) -> Comparison:
         worth = None if self.effective is None else (self.effective[1], self.effective[0])
         compared = partial(
-            compare, other, base, margin, level=level, metric=metric, blocked=self.paired, effective=worth
+            compare,
+            other,
+            base,
+            question.margin,
+            level=question.level,
+            metric=metric,
+            blocked=self.paired,
+            effective=worth,
         )
         higher = metric == "throughput_ops_s"
         return compared(higher_is_better=higher, label_a=self.other.name, label_b=self.base.name)
@@ -417,8 +424,7 @@ def read_observations(
     other_source: TableSource,
     names: tuple[str, str],
     labels: tuple[str, str],
-    only: Mapping[str, object],
-    include_status: str | Collection[str],
+    question: Question,
 ) -> Observed:
     """Read both sides; see :func:`citus_analysis.attribution.why`."""
     sources = (base_source, other_source)
@@ -429,14 +435,12 @@ def read_observations(
     windows = [parse_window(name) for name in names]
     has_runs = [convert_to_polars(source.table("runs")).height > 0 for source in sources]
     if not all(has_runs) or any(windows):
-        if only:
+        if question.only:
             raise UsageError("--only chooses runs, and windows of logs have none", hint="leave it out")
         if any(windows) and not all(windows) and base_source is other_source:
             raise UsageError("one side is a window of time and the other is not", hint="give two windows")
         return _observe_logs(sources, names, _choose_sample_labels(names, labels, sources), windows)
-    chosen = [
-        _read_sample_runs(source, name, only, include_status) for source, name in zip(sources, names, strict=True)
-    ]
+    chosen = [_read_sample_runs(source, name, question) for source, name in zip(sources, names, strict=True)]
     return observe_runs(sources, (chosen[0], chosen[1]), _choose_sample_labels(names, labels, sources))
 
 
@@ -641,11 +645,9 @@ def _choose_sample_labels(
     return format_sample_label(names[0]) or usual[0], format_sample_label(names[1]) or usual[1]
 
 
-def _read_sample_runs(
-    source: TableSource, name: str, only: Mapping[str, object], include_status: str | Collection[str]
-) -> pl.DataFrame:
-    runs = select_runs(source, include_status=include_status).runs
-    for column, value in only.items():
+def _read_sample_runs(source: TableSource, name: str, question: Question) -> pl.DataFrame:
+    runs = select_asked_runs(source, question).runs
+    for column, value in question.only.items():
         runs = select_named_runs(runs, f"{column}={value}")
     return select_named_runs(runs, name) if name else runs
 

@@ -22,6 +22,7 @@ from citus_analysis.attribution.observed import (
 )
 from citus_analysis.core.frames import TableSource
 from citus_analysis.core.type_aliases import Floats, Integers
+from citus_analysis.runs.selection import Question
 from citus_analysis.serverlogs.statements import find_opening_records, normalise_statement, read_texts
 from citus_analysis.serverlogs.windows import LogSource, LogWindow, WindowedLogs
 from citus_analysis.stats.independence import check_independence
@@ -91,9 +92,7 @@ def _record(name: str, one: Comparison | None) -> dict[str, object]:
     return {**means, **ratios, f"{name.removesuffix('_us')}_verdict": verdict}
 
 
-def find_statement_changes(
-    sides: Observed, parts: pl.DataFrame, level: float, margin: float
-) -> tuple[StatementChange, ...]:
+def find_statement_changes(sides: Observed, parts: pl.DataFrame, question: Question) -> tuple[StatementChange, ...]:
     """The statements with the most time on both sides, the largest part of the difference first.
 
     Rates and mean times are compared over the runs (or stretches), by Welch's t on the log of the ratio, adjusted over
@@ -103,8 +102,7 @@ def find_statement_changes(
         sides: what was observed.
         parts: one row per kind of statement, in the order of the kinds: `part_us`, `low_us`, `high_us`, `segment`,
             `node`.
-        level: confidence level.
-        margin: relative difference that counts as none.
+        question: level and margin of the comparisons.
     """
     kinds = sides.cells["kind"].to_numpy().astype(np.int64)
     named = sides.cells.unique("kind").sort("kind").select(*KIND)
@@ -114,8 +112,8 @@ def find_statement_changes(
     chosen = [int(kind) for kind in np.argsort(-whole, kind="stable")[:_MOST]]
     texts = _read_statement_texts(sides.sources, named[chosen]["statement_fingerprint"])
     enough = [kind for kind in chosen if min(executions[0][kind], executions[1][kind]) >= _FEWEST]
-    tests = list(_compare_rates_and_means(sides, measured, enough, level, margin))
-    adjusted = iter(compare_many([one for one in tests if one is not None], level=level))
+    tests = list(_compare_rates_and_means(sides, measured, enough, question))
+    adjusted = iter(compare_many([one for one in tests if one is not None], level=question.level))
     compared = [one and next(adjusted) for one in tests]
     found = {kind: compared[2 * i : 2 * i + 2] for i, kind in enumerate(enough)}
     rows = [
@@ -154,10 +152,12 @@ def _sum_statements_by_kind(side: ObservedSample, kinds: Integers, number: int) 
 
 
 def _compare_rates_and_means(
-    sides: Observed, measured: list[tuple[Floats, Floats]], chosen: list[int], level: float, margin: float
+    sides: Observed, measured: list[tuple[Floats, Floats]], chosen: list[int], question: Question
 ) -> Iterator[Comparison | None]:
     """The comparison of rates and that of mean times, for each kind."""
-    compared = partial(compare, margin=margin, level=level, label_a=sides.other.name, label_b=sides.base.name)
+    compared = partial(
+        compare, margin=question.margin, level=question.level, label_a=sides.other.name, label_b=sides.base.name
+    )
     for kind in chosen:
         rates = [counts[:, kind] for counts, _ in measured]
         times = [totals[counts[:, kind] > 0, kind] / counts[counts[:, kind] > 0, kind] for counts, totals in measured]
@@ -227,9 +227,7 @@ class SegmentChange:
 _LEAST_PART: Final = 0.02
 
 
-def find_segment_changes(
-    sides: Observed, terms: pl.DataFrame, level: float, margin: float
-) -> tuple[SegmentChange, ...]:
+def find_segment_changes(sides: Observed, terms: pl.DataFrame, question: Question) -> tuple[SegmentChange, ...]:
     """The segments on each node, compared by themselves; those that are surest first.
 
     The sum over a node or a segment can hide what is sure in one of its parts: children that take longer behind commits
@@ -239,8 +237,7 @@ def find_segment_changes(
     Args:
         sides: what was observed.
         terms: terms of the account.
-        level: confidence level.
-        margin: relative difference that counts as none.
+        question: level and margin of the comparisons.
     """
     found: list[tuple[str, str, Comparison]] = []
     whole = sum(float(side.times.mean(axis=0).sum()) for side in sides.both)
@@ -261,8 +258,8 @@ def find_segment_changes(
                     [side.counts @ is_of for side in sides.both], [one @ is_of for one in values]
                 )
                 if means is not None:
-                    found.append((name, str(node), _compare_segment_means(sides, means, level, margin)))
-    adjusted = compare_many([one for _, _, one in found], level=level) if found else ()
+                    found.append((name, str(node), _compare_segment_means(sides, means, question)))
+    adjusted = compare_many([one for _, _, one in found], level=question.level) if found else ()
     sums = {
         (segment, node): us
         for segment, node, us in terms.filter(effect="time")
@@ -294,12 +291,14 @@ def _standardise_means(counts: list[Floats], totals: list[Floats]) -> tuple[Floa
     return (found[0], found[1]) if min(one.size for one in found) >= 2 else None
 
 
-def _compare_segment_means(sides: Observed, means: tuple[Floats, Floats], level: float, margin: float) -> Comparison:
+def _compare_segment_means(sides: Observed, means: tuple[Floats, Floats], question: Question) -> Comparison:
     base, other = means
     labelled = partial(compare, label_a=sides.other.name, label_b=sides.base.name)
     blocked = sides.paired and base.size == sides.base.runs and other.size == sides.other.runs
     worth = None
     if sides.effective is not None:
         worth = min(sides.effective[1], float(other.size)), min(sides.effective[0], float(base.size))
-    tested = partial(labelled, other, base, margin, level=level, higher_is_better=False, metric="time_us")
+    tested = partial(
+        labelled, other, base, question.margin, level=question.level, higher_is_better=False, metric="time_us"
+    )
     return tested(blocked=blocked, effective=worth)

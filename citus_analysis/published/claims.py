@@ -766,7 +766,7 @@ def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelec
         for which, name in enumerate((_FIRST, _SECOND))
     ]
     columns = tuple(name for name, _, _ in form.axes)
-    question = ComparisonQuestion(form.metric, _SIDE, _SECOND, (), columns)
+    question = ComparisonQuestion(metric=form.metric, by=_SIDE, base=_SECOND, pool=columns)
     asked = ask(pl.concat(sides), question)
     strata = asked.question.strata
     parts = [(stratum, part) for stratum, part in iterate_strata(asked.runs, strata) if part[_SIDE].n_unique() > 1]

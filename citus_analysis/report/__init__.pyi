@@ -1,4 +1,5 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
+from .comparison import compare_set_ups as compare_set_ups
 from .comparison import comparison_panels as comparison_panels
 from .notebooks import report_names as report_names
 from .notebooks import report_parameters as report_parameters

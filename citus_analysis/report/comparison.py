@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -28,14 +29,27 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError, Usage
 from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_ratios
 from citus_analysis.plots.comparison_figures import plot_bars
+from citus_analysis.plots.published_figures import plot_measured_rates
+from citus_analysis.published.auditing import audit
+from citus_analysis.published.study import combine_new_orders, list_published_numbers, select_measured_rates
+from citus_analysis.published.tables import published
+from citus_analysis.report.scalability import write_hardware_sentence
 from citus_analysis.report.sentences import (
+    ReportFinding,
     format_interval_cells,
     format_operation_with_load,
     format_ratio,
     format_ratio_interval,
+    state,
 )
 from citus_analysis.runs import comparability
-from citus_analysis.runs.selection import Selection, find_closest_difference
+from citus_analysis.runs.selection import (
+    Question,
+    Selection,
+    find_closest_difference,
+    select_asked_runs,
+    split_names,
+)
 from citus_analysis.runs.set_ups import (
     CONFIGURATION,
     LOAD,
@@ -180,17 +194,21 @@ def comparison_panels(
     Raises:
         UnknownNameError: no variant has the name of the base, or there is no such column.
     """
-    runs, start = selection.runs, find_base_variant(selection, base)
-    pooled = tuple(name.strip() for name in pool.split(",") if name.strip()) if isinstance(pool, str) else tuple(pool)
-    found = _compare_by_variant(runs, start, pooled, level, margin)
+    return compare_with_base(selection, base, Question(pool=split_names(pool), level=level, margin=margin))
+
+
+def compare_with_base(selection: Selection, base: str, question: Question) -> ComparisonPanels:
+    """Compare every variant with the base, cell by cell; see :func:`comparison_panels`."""
+    runs, start, level = selection.runs, find_base_variant(selection, base), question.level
+    found = _compare_by_variant(runs, start, question)
     placed = tuple(_add_strata(found.comparisons))
     ratios = _tabulate_ratios(placed)
-    means = _means_compared(placed, level) if placed else _means_of_all(runs, found.strata, level)
+    means = _summarise_compared_runs(placed, level) if placed else _summarise_all_runs(runs, found.strata, level)
     met = set(ratios["variant"]) | {start}
-    return ComparisonPanels(start, found, means, ratios, sort_naturally(set(runs["variant"]) - met), margin)
+    return ComparisonPanels(start, found, means, ratios, sort_naturally(set(runs["variant"]) - met), question.margin)
 
 
-def _means_compared(comparisons: Sequence[Comparison], level: float) -> pl.DataFrame:
+def _summarise_compared_runs(comparisons: Sequence[Comparison], level: float) -> pl.DataFrame:
     """The mean of each set of runs that was compared, once."""
     sides: dict[tuple[object, ...], pl.DataFrame] = {}
     for one in comparisons:
@@ -205,7 +223,7 @@ def _means_compared(comparisons: Sequence[Comparison], level: float) -> pl.DataF
     return means.drop("_side")
 
 
-def _means_of_all(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
+def _summarise_all_runs(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
     """The means of all configurations, where nothing is compared."""
     groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
     means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, include_status=AS_SELECTED)
@@ -220,13 +238,13 @@ def sort_naturally(names: Collection[str]) -> tuple[str, ...]:
 
 
 def _compare_by_variant(
-    runs: pl.DataFrame, base: str, pool: tuple[str, ...], level: float, margin: float
+    runs: pl.DataFrame, base: str, question: Question, within: Sequence[str] | None = None
 ) -> RunComparison:
     """The result of `compare DIR --by variant --base BASE`; empty if no cell has two variants."""
+    pool, level, margin = question.pool, question.level, question.margin
+    asked = partial(compare_runs, pool=pool, level=level, margin=margin, include_status=AS_SELECTED)
     try:
-        return compare_runs(
-            runs, METRIC, "variant", base, pool=pool, level=level, margin=margin, include_status=AS_SELECTED
-        )
+        return asked(runs, METRIC, "variant", base, within=within)
     except InsufficientDataError:
         return RunComparison((), "variant", METRIC, comparability(runs, "variant", pool).strata, pool, (), runs)
 
@@ -349,28 +367,66 @@ def select_ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
     return rows.with_columns(name=short if unique else rows["variant"]).with_columns(pl.col("name") + sizes)
 
 
-# Sentences of the comparison report: each set-up relative to the base, and caveats.
+# Findings of the comparison report: each set-up relative to the base, and caveats.
+
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "one set-up": "All runs have the same set-up, {base}; there is nothing to compare.",
+    "other load": "No variant was measured with the load of {base}: at its size, the closest differ in {columns} "
+    "(-p pool={pool} compares without {them}).",
+    "nothing in common": "No variant shares an {needed} with {base}: nothing can be compared.",
+    "decided": "{place}, {comparisons}{differences}.",
+    "decided: first": "{operation} is {ratio} times as fast as {base} ({interval})",
+    "decided: others": "{operation} {ratio} times ({interval})",
+    "decided: other differences": "; other differences: {differences}",
+    "equivalent": "{comparisons}.",
+    "equivalent: each": "{place}, {operation} is as fast as {base}, within {margin:g} % ({interval} times)",
+    "inconclusive": "{number} of {total} comparisons {are} inconclusive ({span}){why}.",
+    "only inconclusive": "The only comparison is inconclusive ({span}){why}.",
+    "inconclusive: single run": ";{of_them} one side has a single run and so no spread",
+    "inconclusive: runs needed": "; about {runs} of each would decide",
+    "unequal": "{where} the runs differ in more than the set-up's name; the table lists the differences.",
+    "means": "The mean throughputs are {means}.",
+    "means: each": "{mean} operations/s for {set_up} (mean of {runs})",
+    "number compared": "{set_ups} compared with {base}, in {comparisons}.",
+    "order": "The runs of both sides were not made in turns everywhere: {orders} ({set_ups}). A drift of the machine "
+    "over time would look like a difference there, and cannot be excluded.",
+    "order: each": "in {comparisons}, all runs were made {order}",
+    "after the base": "after those of the base",
+    "before the base": "before those of the base",
+    "not compared": "Not compared with {base}, because {reason}: {set_ups}.",
+    "not known": "The {fact} of {set_ups} is not known; {hint}.",
+    "other pair": "{place}, {operation} is {ratio} times as fast as {base} ({interval}){common}.",
+    "equivalent pair": "{place}, {operation} is as fast as {base}, within {margin:g} % ({interval}){common}.",
+    "inconclusive pairs": "{number} of the {total} comparisons of other pairs {are} inconclusive.",
+    "only inconclusive pair": "The comparison of another pair of set-ups is inconclusive.",
+    "monitoring": "{operation} is {ratio} times as fast without monitoring as with it ({interval}).",
+    "equivalent monitoring": "{operation} is as fast without monitoring as with it, within {margin:g} % ({interval} "
+    "times).",
+    "inconclusive monitoring": "{operation} is {ratio} times as fast without monitoring as with it ({interval}), which "
+    "decides nothing.",
+    "unequal CPU": "The systems side by side may use unequal amounts of CPU: {systems}.",
+    "no account": "No account of where the difference of {set_ups} comes from: {reason}.",
+}
 
 
-def write_comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """Each variant compared with the base in three to six sentences, the clearest differences first."""
+def state_comparisons(study: ComparisonPanels) -> list[ReportFinding]:
+    """Each variant compared with the base in three to six findings, the clearest differences first."""
     total, base = study.ratios.height, _quote_set_up(study.base)
     if not (total or study.alone):
-        return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
+        return [state(TEMPLATES, "one set-up", base=study.base)]
     if not total:
         if load := _describe_other_load(study, study.alone):
-            return [
-                f"No variant was measured with the load of {base}: at its size, the closest differ in "
-                f"{join_words(load)} "
-                f"(-p pool={','.join(load)} compares without {'it' if len(load) == 1 else 'them'})."
-            ]
-        return [f"No variant shares an {_describe_common_set_up(study)} with {base}: nothing can be compared."]
-    found = [
-        *_write_decided_comparisons(study),
-        *_write_equivalent_comparisons(study),
-        *_write_inconclusive_comparisons(study),
+            columns, them = join_words(load), "it" if len(load) == 1 else "them"
+            return [state(TEMPLATES, "other load", base=base, columns=columns, pool=",".join(load), them=them)]
+        return [state(TEMPLATES, "nothing in common", base=base, needed=_describe_common_set_up(study))]
+    return [
+        *_state_decided_comparisons(study),
+        *_state_equivalent_comparisons(study),
+        *_state_inconclusive_comparisons(study),
+        *_state_unequal_comparisons(study),
+        *_state_compared_set_ups(study, base),
     ]
-    return [*found, *_write_unequal_comparisons(study), *_write_compared_set_ups(study, base)]
 
 
 def _quote_set_up(base: str) -> str:
@@ -379,59 +435,47 @@ def _quote_set_up(base: str) -> str:
     return f"“{named}”" if " " in base and named == base else named
 
 
-def _write_unequal_comparisons(study: ComparisonPanels) -> list[str]:
+def _state_unequal_comparisons(study: ComparisonPanels) -> list[ReportFinding]:
     """The number of comparisons in which more than the set-up differs."""
-    unequal = study.ratios.filter(pl.col("also_differs") != "").height
-    if not unequal:
-        return []
-    where = "In this comparison" if study.ratios.height == 1 else f"In {unequal} of {study.ratios.height} comparisons"
-    return [f"{where} the runs differ in more than the set-up's name; the table lists the differences."]
+    unequal, total = study.ratios.filter(pl.col("also_differs") != "").height, study.ratios.height
+    where = "In this comparison" if total == 1 else f"In {unequal} of {total} comparisons"
+    return [state(TEMPLATES, "unequal", where=where)] if unequal else []
 
 
-def _write_compared_set_ups(study: ComparisonPanels, base: str) -> list[str]:
+def _state_compared_set_ups(study: ComparisonPanels, base: str) -> list[ReportFinding]:
     """The number of set-ups compared with the base; for a single comparison also both means."""
-    number = study.ratios["variant"].n_unique()
-    if study.ratios.height > 1:
-        were = "was" if number == 1 else "were"
-        total = pluralize(study.ratios.height, "comparison")
-        return [f"{pluralize(number, 'set-up')} {were} compared with {base}, in {total}."]
+    number, total = study.ratios["variant"].n_unique(), study.ratios.height
+    if total > 1:
+        set_ups = f"{pluralize(number, 'set-up')} {'was' if number == 1 else 'were'}"
+        comparisons = pluralize(total, "comparison")
+        return [state(TEMPLATES, "number compared", set_ups=set_ups, base=base, comparisons=comparisons)]
     one = study.comparisons[0]
+    name = _quote_set_up(strip_shared_prefix(one.label_a, study.base)[0])
     means = [
-        f"{format_number(side.estimate)} operations/s for {name} (mean of {pluralize(side.n, 'run')})"
-        for name, side in (
-            (_quote_set_up(strip_shared_prefix(one.label_a, study.base)[0]), one.mean_a),
-            (base, one.mean_b),
-        )
+        TEMPLATES["means: each"].format(mean=format_number(side.estimate), set_up=set_up, runs=pluralize(side.n, "run"))
+        for set_up, side in ((name, one.mean_a), (base, one.mean_b))
     ]
     return [
-        f"The mean throughputs are {join_words(means)}.",
-        f"One set-up was compared with {base}, in one comparison.",
+        state(TEMPLATES, "means", means=join_words(means)),
+        state(TEMPLATES, "number compared", set_ups="One set-up was", base=base, comparisons="one comparison"),
     ]
 
 
-def order_warnings(study: ComparisonPanels) -> list[str]:
+def warn_of_order(study: ComparisonPanels) -> list[ReportFinding]:
     """A warning where runs were made one set after the other; nothing where all were made in turns."""
     apart = study.ratios.filter(pl.col("order").is_in(["after the base", "before the base"]))
     if apart.is_empty():
         return []
     names = [f"“{strip_shared_prefix(name, study.base)[0]}”" for name in sort_naturally(set(apart["variant"]))]
     orders = {order: pluralize(number, "comparison") for order, number in apart["order"].value_counts().iter_rows()}
-    found = [f"in {number}, {_MADE[order]}" for order, number in sorted(orders.items())]
-    return [
-        f"The runs of both sides were not made in turns everywhere: {join_words(found)} ({join_words(names)}). A "
-        "drift of the "
-        "machine over time would look like a difference there, and cannot be excluded."
+    found = [
+        TEMPLATES["order: each"].format(comparisons=number, order=TEMPLATES[order])
+        for order, number in sorted(orders.items())
     ]
+    return [state(TEMPLATES, "order", orders=join_words(found), set_ups=join_words(names))]
 
 
-#: How the runs of a side lie in time -> the same in words.
-_MADE: Final = {
-    "after the base": "all runs were made after those of the base",
-    "before the base": "all runs were made before those of the base",
-}
-
-
-def _write_decided_comparisons(study: ComparisonPanels, most: int = 3) -> list[str]:
+def _state_decided_comparisons(study: ComparisonPanels, most: int = 3) -> list[ReportFinding]:
     """The variants with the clearest differences, each with its operations.
 
     If some variants differ from the base only in their set-up, the others, such as those whose clients connect to
@@ -442,10 +486,10 @@ def _write_decided_comparisons(study: ComparisonPanels, most: int = 3) -> list[s
     for c in sorted(clear, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
         if not c.stratum["differs"] or all(other.stratum["differs"] for other in clear):
             by_variant.setdefault(c.label_a, []).append(c)
-    return [write_ratio_sentence(found) for found in list(by_variant.values())[:most]]
+    return [state_ratios(found) for found in list(by_variant.values())[:most]]
 
 
-def write_ratio_sentence(found: Sequence[Comparison], most: int = 3) -> str:
+def state_ratios(found: Sequence[Comparison], most: int = 3) -> ReportFinding:
     """Comparisons of one set-up with one base, in one sentence with a base: "With X, INSERT is 2.0 times as fast as".
 
     Args:
@@ -454,18 +498,23 @@ def write_ratio_sentence(found: Sequence[Comparison], most: int = 3) -> str:
     """
     first, *others = found
     name, base = format_as_places(first)
-    loads = {_comparison_sentences_load_words(c) for c in found}
+    loads = {_describe_size_and_load(c) for c in found}
     common = loads.pop() if len(found) > 1 and len(loads) == 1 else ""
     places = [str(c.stratum["operation"]) if common else format_operation_at_load(c) for c in found]
     if not common and len({c.stratum["operation"] for c in found}) == 1:
-        places[1:] = [_comparison_sentences_load_words(c) for c in others]
-    start = f"{places[0]} is {format_ratio(first)} times as fast as {base} ({format_ratio_interval(first)})"
-    more = [
-        f"{place} {format_ratio(c)} times ({format_ratio_interval(c)})"
-        for c, place in zip(others, places[1:], strict=True)
+        places[1:] = [_describe_size_and_load(c) for c in others]
+    parts = [
+        TEMPLATES["decided: others" if number else "decided: first"].format(
+            operation=place, ratio=format_ratio(c), base=base, interval=format_ratio_interval(c)
+        )
+        for number, (c, place) in enumerate(zip(found, places, strict=True))
     ]
+    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum.get("differs"))
+    besides = TEMPLATES["decided: other differences"].format(differences="; ".join(differences)) if differences else ""
     where = f"{name}, {common}" if common else name
-    return f"{where}, {join_words([start, *more], most=most)}{_describe_other_differences(found)}."
+    return state(
+        TEMPLATES, "decided", found, place=where, comparisons=join_words(parts, most=most), differences=besides
+    )
 
 
 def format_as_places(one: Comparison) -> tuple[str, str]:
@@ -486,7 +535,7 @@ def format_as_places(one: Comparison) -> tuple[str, str]:
     return (f"On {named[0]}", f"on {named[1]}") if len(systems) > 1 else (f"With {named[0]}", f"with {named[1]}")
 
 
-def _comparison_sentences_load_words(one: Comparison) -> str:
+def _describe_size_and_load(one: Comparison) -> str:
     """The size and load of a comparison: `on 4 workers with 32 threads`."""
     workers, threads = (
         value if isinstance(value := one.stratum[name], int) else None for name in ("workers", "threads")
@@ -499,49 +548,49 @@ def _comparison_sentences_load_words(one: Comparison) -> str:
 
 def format_operation_at_load(one: Comparison) -> str:
     """The operation of a placed comparison with its size and load: `INSERT on 4 workers with 32 threads`."""
-    return " ".join(part for part in (str(one.stratum["operation"]), _comparison_sentences_load_words(one)) if part)
+    return " ".join(part for part in (str(one.stratum["operation"]), _describe_size_and_load(one)) if part)
 
 
-def _describe_other_differences(found: Sequence[Comparison]) -> str:
-    """Other differences from the base in these comparisons, such as the node that clients connect to."""
-    differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum.get("differs"))
-    return f"; other differences: {'; '.join(differences)}" if differences else ""
-
-
-def _write_equivalent_comparisons(study: ComparisonPanels) -> list[str]:
+def _state_equivalent_comparisons(study: ComparisonPanels) -> list[ReportFinding]:
     found = [c for c in study.comparisons if c.verdict == "equivalent"]
     if not found:
         return []
-    words = []
-    for c in found:
-        name, base = format_as_places(c)
-        words.append(
-            f"{name}, {format_operation_at_load(c)} is as fast as {base}, within {c.margin * 100:g} % "
-            f"({format_ratio_interval(c)} times)"
+    words = [
+        TEMPLATES["equivalent: each"].format(
+            place=name,
+            operation=format_operation_at_load(c),
+            base=base,
+            margin=c.margin * 100,
+            interval=format_ratio_interval(c),
         )
-    return [f"{join_words(words, most=3)}."]
+        for c in found
+        for name, base in (format_as_places(c),)
+    ]
+    return [state(TEMPLATES, "equivalent", found, comparisons=join_words(words, most=3))]
 
 
-def _write_inconclusive_comparisons(study: ComparisonPanels) -> list[str]:
+def _state_inconclusive_comparisons(study: ComparisonPanels) -> list[ReportFinding]:
     """The number of inconclusive comparisons, the range of their ratios, and the reason."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
     if rows.is_empty():
         return []
+    found = [c for c in study.comparisons if c.verdict == "inconclusive"]
     low, high = rows["ratio"][0], rows["ratio"][-1]
     span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
     single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
     of_them = f" in {single} of them" if rows.height > 1 else ""
-    why = f";{of_them} one side has a single run and so no spread" if single else ""
+    why = TEMPLATES["inconclusive: single run"].format(of_them=of_them) if single else ""
     if study.ratios.height == 1:
         missing = rows["runs_missing"][0]
-        more = f"; about {pluralize(missing, 'more run')} of each would decide" if missing else ""
-        return [f"The only comparison is inconclusive ({span}){why or more}."]
-    are = "is" if rows.height == 1 else "are"
-    return [f"{rows.height} of {study.ratios.height} comparisons {are} inconclusive ({span}){why}."]
+        needed = pluralize(missing, "more run") if missing else ""
+        more = TEMPLATES["inconclusive: runs needed"].format(runs=needed) if needed else ""
+        return [state(TEMPLATES, "only inconclusive", found, span=span, why=why or more)]
+    are, total = "is" if rows.height == 1 else "are", study.ratios.height
+    return [state(TEMPLATES, "inconclusive", found, number=rows.height, total=total, are=are, span=span, why=why)]
 
 
-def write_unmatched_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[str]:
-    """One sentence with the set-ups that could not be compared with the base; none if all could.
+def state_unmatched_set_ups(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[ReportFinding]:
+    """One finding with the set-ups that could not be compared with the base; none if all could.
 
     Args:
         study: the comparison.
@@ -556,8 +605,9 @@ def write_unmatched_sentences(study: ComparisonPanels, elsewhere: Collection[str
     differ = "differs" if len(names) == 1 else "differ"
     parts = join_words([part.replace("_", " ") for part in load])
     reason = f"{no_place}, or {differ} there in {parts} or more" if load else no_place
-    alone = f"Not compared with {_quote_set_up(study.base)}, because {reason}: {'; '.join(names)}."
-    return [alone, *_write_unknown_facts(study)]
+    base = _quote_set_up(study.base)
+    alone = state(TEMPLATES, "not compared", base=base, reason=reason, set_ups="; ".join(names))
+    return [alone, *_state_unknown_facts(study)]
 
 
 def _describe_other_load(study: ComparisonPanels, names: Collection[str]) -> tuple[str, ...]:
@@ -581,15 +631,16 @@ def _describe_common_set_up(study: ComparisonPanels) -> str:
     return join_words(["operation", *(f"number of {name}" for name in known)])
 
 
-def _write_unknown_facts(study: ComparisonPanels) -> list[str]:
+def _state_unknown_facts(study: ComparisonPanels) -> list[ReportFinding]:
     """Facts that only some of the set-ups state, which therefore meet no other; with the command that states them."""
-    runs, sentences = study.found.runs, []
+    runs, found = study.found.runs, []
     for name, words in (("workload", "workload"), ("workers", "number of workers"), ("threads", "number of threads")):
         unsaid = runs.group_by("variant").agg(pl.col(name).is_null().all() & (pl.col("phase") != "load").any())
         silent = sort_naturally(set(unsaid.filter(pl.col(name))["variant"]))
         if 0 < len(silent) < unsaid.height:
-            sentences.append(f"The {words} of {join_words(silent)} is not known; {describe_ingest_option([name])}.")
-    return sentences
+            hint = describe_ingest_option([name])
+            found.append(state(TEMPLATES, "not known", fact=words, set_ups=join_words(silent), hint=hint))
+    return found
 
 
 # Comparisons that have no side with the base's set-up and size: within an experiment, and at an equal amount of CPU.
@@ -625,9 +676,7 @@ class OtherPair:
         return self.comparison.label_a, self.comparison.label_b
 
 
-def compare_other_pairs(
-    selection: Selection, dataset: TableSource, base: str, *, level: float = LEVEL, margin: float = MARGIN
-) -> list[OtherPair]:
+def compare_other_pairs(selection: Selection, dataset: TableSource, base: str, question: Question) -> list[OtherPair]:
     """Compare set-ups of one experiment with one another, and systems whose nodes have the same amount of CPU in all.
 
     Set-ups of the experiment that the base belongs to are compared with the base elsewhere. The first set-up in the
@@ -638,8 +687,7 @@ def compare_other_pairs(
         selection: runs with their set-up.
         dataset: gives `settings`, which name the experiments, and `nodes`.
         base: the variant that the page compares with.
-        level: confidence level.
-        margin: relative difference that counts as none.
+        question: level and margin of the comparisons; nothing is pooled.
 
     Returns:
         The comparisons; verdicts are adjusted over all variants that can be compared with the base of an experiment,
@@ -651,24 +699,25 @@ def compare_other_pairs(
     costs = configuration_costs(runs, convert_to_polars(dataset.table("nodes")))
     vcpus = costs.select("resource", "nodes", vcpus=pl.col("vcpus").round(_CPU_DIGITS)).unique("resource")
     runs = runs.join(vcpus, on="resource", how="left", maintain_order="left")
-    return [*_compare_within_experiments(runs, base, level, margin), *_compare_at_equal_cpu(runs, base, level, margin)]
+    alone = replace(question, pool=())
+    return [*_compare_within_experiments(runs, base, alone), *_compare_at_equal_cpu(runs, base, alone)]
 
 
-def _compare_within_experiments(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
+def _compare_within_experiments(runs: pl.DataFrame, base: str, question: Question) -> list[OtherPair]:
     others = runs.drop_nulls("experiment").filter(~(pl.col("variant") == base).any().over("experiment"))
     first = others.group_by("experiment", maintain_order=True).agg(pl.col("variant").unique().sort())
     pairs = []
     for experiment, (start, *rest) in first.sort("experiment").iter_rows():
         if not rest:
             continue
-        for one in _compare_with_variant(runs, start, None, level, margin):
+        for one in _compare_by_variant(runs, start, question):
             made_by = {name for side in one.sides or () for name in side["experiment"].unique()}
             if made_by == {experiment}:
                 pairs.append(OtherPair(f"all other settings of {experiment}", one))
     return pairs
 
 
-def _compare_at_equal_cpu(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
+def _compare_at_equal_cpu(runs: pl.DataFrame, base: str, question: Question) -> list[OtherPair]:
     systems = runs.drop_nulls("vcpus").filter(pl.col("vcpus") > 0)
     counts = systems.group_by("system", "variant").len()
     usual = counts.sort(pl.col("variant") == base, "len", "variant", descending=[True, True, False])
@@ -677,7 +726,7 @@ def _compare_at_equal_cpu(runs: pl.DataFrame, base: str, level: float, margin: f
     if systems["variant"].n_unique() < 2 or base not in systems["variant"]:
         return []
     held = [name for name in ("vcpus", *_SAME_LOAD) if name in systems.columns]
-    return [_add_cpu_quotas(one) for one in _compare_with_variant(systems, base, held, level, margin)]
+    return [_add_cpu_quotas(one) for one in _compare_by_variant(systems, base, question, held)]
 
 
 def _add_cpu_quotas(one: Comparison) -> OtherPair:
@@ -700,43 +749,37 @@ def _describe_cpu_quota(runs: pl.DataFrame) -> str:
     return f"{what} that may use {format_number(cores)} cores each"
 
 
-def _compare_with_variant(
-    runs: pl.DataFrame, base: str, within: Sequence[str] | None, level: float, margin: float
-) -> Sequence[Comparison]:
-    """The comparisons with a variant; none if no two meet."""
-    try:
-        found = compare_runs(
-            runs, METRIC, "variant", base, within=within, level=level, margin=margin, include_status=AS_SELECTED
-        )
-    except InsufficientDataError:
-        return ()
-    return found.comparisons
-
-
-def pair_sentences(pairs: Sequence[OtherPair]) -> list[str]:
-    """One sentence for each decided comparison, and one for the others."""
-    words = [_write_pair_sentence(one) for one in pairs if one.comparison.verdict != "inconclusive"]
-    undecided = len(pairs) - len(words)
+def state_other_pairs(pairs: Sequence[OtherPair]) -> list[ReportFinding]:
+    """One finding for each decided comparison, and one for the others."""
+    found = [_state_pair(one) for one in pairs if one.comparison.verdict != "inconclusive"]
+    undecided = [one.comparison for one in pairs if one.comparison.verdict == "inconclusive"]
     if not undecided:
-        return words
+        return found
     if len(pairs) == 1:
-        return ["The comparison of another pair of set-ups is inconclusive."]
-    are = "is" if undecided == 1 else "are"
-    return [*words, f"{undecided} of the {len(pairs)} comparisons of other pairs {are} inconclusive."]
+        return [state(TEMPLATES, "only inconclusive pair", undecided)]
+    number, are = len(undecided), "is" if len(undecided) == 1 else "are"
+    return [*found, state(TEMPLATES, "inconclusive pairs", undecided, number=number, total=len(pairs), are=are)]
 
 
-def _write_pair_sentence(pair: OtherPair) -> str:
+def _state_pair(pair: OtherPair) -> ReportFinding:
     one = pair.comparison
     name, base = format_as_places(one)
     if pair.sizes is not None:
         name, base = f"{name} ({pair.sizes[0]})", f"{base} ({pair.sizes[1]})"
     threads = _get_pair_threads(one)
     load = "" if threads is None else f" with {pluralize(threads, 'thread')}"
-    fast = "as fast" if one.verdict == "equivalent" else f"{format_ratio(one)} times as fast"
-    within = f", within {one.margin * 100:g} %" if one.verdict == "equivalent" else ""
-    same = f", with {pair.common}" if pair.sizes is None else ""
-    operation = f"{_get_pair_operation(one)}{load}"
-    return f"{name}, {operation} is {fast} as {base}{within} ({format_ratio_interval(one)}){same}."
+    return state(
+        TEMPLATES,
+        "equivalent pair" if one.verdict == "equivalent" else "other pair",
+        [one],
+        place=name,
+        operation=f"{_get_pair_operation(one)}{load}",
+        ratio=format_ratio(one),
+        base=base,
+        margin=one.margin * 100,
+        interval=format_ratio_interval(one),
+        common=f", with {pair.common}" if pair.sizes is None else "",
+    )
 
 
 def _get_pair_threads(one: Comparison) -> int | None:
@@ -868,7 +911,7 @@ def _describe_unequal_cpu(bars: pl.DataFrame) -> str:
         f" ({format_cluster_size(workers) if workers is not None else 'of unknown size'})"
         for system, cores, workers in rows
     )
-    return f"The systems side by side may use unequal amounts of CPU: {join_words([*words])}."
+    return TEMPLATES["unequal CPU"].format(systems=join_words([*words]))
 
 
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
@@ -965,18 +1008,20 @@ def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: f
     return found if found.comparisons else None
 
 
-def write_overhead_sentences(found: RunComparison | None) -> list[str]:
-    """The cost of monitoring in words: one sentence per operation and size."""
+def state_overhead(found: RunComparison | None) -> list[ReportFinding]:
+    """The cost of monitoring in words: one finding per operation and size."""
     if found is None:
         return []
-    words = {
-        "equivalent": "is as fast without monitoring as with it, within {margin:g} % ({range} times)",
-        "inconclusive": "is {times} times as fast without monitoring as with it ({range}), which decides nothing",
-    }
-    decided = "is {times} times as fast without monitoring as with it ({range})"
+    kinds = {"equivalent": "equivalent monitoring", "inconclusive": "inconclusive monitoring"}
     return [
-        f"{_place(c)} {words.get(c.verdict, decided)}.".format(
-            times=format_ratio(c), range=format_ratio_interval(c), margin=100 * c.margin
+        state(
+            TEMPLATES,
+            kinds.get(c.verdict, "monitoring"),
+            [c],
+            operation=_place(c),
+            ratio=format_ratio(c),
+            interval=format_ratio_interval(c),
+            margin=100 * c.margin,
         )
         for c in found
     ]
@@ -1080,32 +1125,27 @@ _UNTRACED: Final = "statements were not traced in two or more runs of each side"
 
 
 def attribute_differences(
-    comparisons: Sequence[Comparison],
-    dataset: TableSource,
-    *,
-    level: float = LEVEL,
-    margin: float = MARGIN,
-) -> tuple[list[tuple[Comparison, Explanation]], list[str]]:
-    """The accounts of the decided comparisons of variants, and sentences on those that have none.
+    comparisons: Sequence[Comparison], dataset: TableSource, question: Question
+) -> tuple[list[tuple[Comparison, Explanation]], list[ReportFinding]]:
+    """The accounts of the decided comparisons of variants, and findings on those that have none.
 
     Args:
         comparisons: comparisons of the column `variant`.
         dataset: gives `statements`, `spans` and what was recorded of the nodes.
-        level: confidence level.
-        margin: relative difference that counts as none.
+        question: level and margin of the accounts.
     """
-    found = []
+    found: list[tuple[Comparison, Explanation]] = []
     unexplained: dict[str, list[str]] = {}
     for one in (one for one in comparisons if one.differs):
         other, base = one.sides or (pl.DataFrame(), pl.DataFrame())
         try:
             sides = observe_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
-            found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))
+            found.append((one, explain(sides, question, with_mechanisms=False)))
         except (UsageError, InsufficientDataError) as error:
             reason = error.problem if isinstance(error, UsageError) else _UNTRACED
             unexplained.setdefault(reason, []).append(one.label_a)
     return found, [
-        f"No account of where the difference of {'; '.join(dict.fromkeys(labels))} comes from: {reason}."
+        state(TEMPLATES, "no account", set_ups="; ".join(dict.fromkeys(labels)), reason=reason)
         for reason, labels in unexplained.items()
     ]
 
@@ -1142,3 +1182,116 @@ def tabulate_attributions(accounts: Sequence[tuple[Comparison, Explanation]]) ->
     ]
     names = dict.fromkeys(("set-up", "operation", "part", "difference_ms"), pl.String()) | {"sure": pl.Boolean()}
     return pl.DataFrame(rows, schema=names, orient="row")
+
+
+# The report: everything that its page shows, by one call.
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """What the page of a comparison shows.
+
+    Attributes:
+        selection: the runs that enter.
+        panels: each variant relative to the base.
+        pairs: comparisons beside those with the base.
+        systems: systems side by side, by operation.
+        hardware: throughput by size on each kind of hardware.
+        overhead: throughput without the sampled client compared with that with it; None if no set-up was run both ways.
+        attributed: the decided comparisons of which statements were traced, with what their differences consist of.
+        unexplained: findings on the other decided comparisons.
+        rates: published throughputs by system.
+        new_orders: new orders a minute, recorded here and published.
+        published: all published rates and latencies as stated.
+    """
+
+    selection: Selection
+    panels: ComparisonPanels
+    pairs: list[OtherPair]
+    systems: SideBySide
+    hardware: SideBySide
+    overhead: RunComparison | None
+    attributed: list[tuple[Comparison, Explanation]]
+    unexplained: list[ReportFinding]
+    rates: pl.DataFrame
+    new_orders: pl.DataFrame
+    published: pl.DataFrame
+
+    @property
+    def findings(self) -> list[ReportFinding]:
+        """What the page begins with."""
+        return [*state_comparisons(self.panels), *state_other_pairs(self.pairs)]
+
+    @property
+    def warnings(self) -> list[str | ReportFinding]:
+        """Caveats of all numbers of the page."""
+        return [*self.selection.notes, *write_hardware_sentence(self.selection), *warn_of_order(self.panels)]
+
+    @property
+    def unmatched(self) -> list[ReportFinding]:
+        """The set-ups that no comparison of the page contains, and why."""
+        return state_unmatched_set_ups(self.panels, {name for one in self.pairs for name in one.names})
+
+    @property
+    def attributions(self) -> list[str | ReportFinding]:
+        """Where decided differences come from, a paragraph each, and which of them have no account."""
+        return [*write_attribution_sentences(self.attributed), *self.unexplained]
+
+    @property
+    def monitoring(self) -> list[ReportFinding]:
+        """The cost of the sampled client."""
+        return state_overhead(self.overhead)
+
+    @property
+    def sampled(self) -> list[Explanation]:
+        """The account of the largest difference of which perf sampled both sides; empty if there is none."""
+        found = find_attribution_with_stacks(self.attributed)
+        return [] if found is None else [found]
+
+    def attribution_table(self) -> pl.DataFrame:
+        """The largest parts of each difference."""
+        return tabulate_attributions(self.attributed)
+
+    def pairs_table(self) -> pl.DataFrame:
+        """The comparisons beside those with the base."""
+        return tabulate_other_pairs(self.pairs)
+
+    def plot_published_rates(self) -> go.Figure:
+        """Published throughputs by system, workload and size."""
+        return plot_measured_rates(self.rates, title="Published throughput by system, workload and size")
+
+
+def compare_set_ups(dataset: TableSource, question: Question, base: str = "") -> ComparisonReport:
+    r"""Compare the set-ups of a dataset in every way that the page of a comparison shows.
+
+    Args:
+        dataset: a dataset, or another source of its tables.
+        question: the runs that enter, what is pooled, level and margin.
+        base: name of the variant that the others are compared with; empty: the one with the most runs.
+
+    Raises:
+        UnknownNameError: a name of the question, or the base, is unknown.
+        InsufficientDataError: no run enters.
+
+    Example:
+        >>> found = compare_set_ups(ca.open_dataset("dataset"), ca.runs.Question(phase="load"))  # doctest: +SKIP
+        >>> print(*found.findings, sep="\n")  # doctest: +SKIP
+    """
+    selection, level = select_asked_runs(dataset, question), question.level
+    panels = compare_with_base(selection, base, question)
+    attributed, unexplained = attribute_differences(panels.comparisons, dataset, question)
+    stated = published()
+    counted = convert_to_polars(dataset.table("client_metrics")).join(selection.runs, on="run_id", how="semi")
+    return ComparisonReport(
+        selection,
+        panels,
+        compare_other_pairs(selection, dataset, panels.base, question),
+        systems_by_workload(selection, level=level),
+        hardware_by_size(selection, level=level),
+        monitoring_overhead(selection, level=level, margin=question.margin),
+        attributed,
+        unexplained,
+        select_measured_rates(stated, audit().findings.filter(severity="red")),
+        combine_new_orders(counted, stated),
+        list_published_numbers(stated),
+    )

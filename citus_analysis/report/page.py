@@ -26,7 +26,8 @@ from citus_analysis.published.run_checks import collect_audited_tables
 from citus_analysis.redaction import redact
 from citus_analysis.report.html import render_framed_page, render_html_table
 from citus_analysis.report.notebooks import FIGURE_MIME, METADATA_KEY, Scalar
-from citus_analysis.runs.selection import matching
+from citus_analysis.report.sentences import ReportFinding, tabulate_findings
+from citus_analysis.runs.selection import Question, matching
 from citus_analysis.runs.set_ups import build_system_names
 from citus_analysis.texts.names import is_url
 from citus_analysis.texts.tables import guard_formula_cells
@@ -358,8 +359,8 @@ class Page:
     """
 
     def __init__(self, dataset: Source, tables: str = "", **parameters: Scalar) -> None:
-        #: The resources that the report shows, as glob patterns; the set-up table describes their runs.
-        self.resources = str(parameters.get("resources", "*"))
+        #: What the report asks, of the parameters that say it; the set-up table describes the runs of its resources.
+        self.question = Question.read(parameters)
         self.folder = Path(tables).absolute() if tables else None
         self.dataset = dataset
         self.parameters = parameters
@@ -377,10 +378,11 @@ class Page:
                 html = f'<aside class="warning" role="note"><p>{escape(sentence)}</p></aside>'
                 _display({"text/html": html, "text/plain": sentence}, {METADATA_KEY: {"outdated": sentence}})
 
-    def audit(self, resources: str = "*") -> None:
-        """Show the findings of the audit for runs of the chosen resources: red, amber, green, before any figure."""
+    def audit(self, resources: str = "") -> None:
+        """Show the findings of the audit for runs of the report's resources: red, amber, green, before any figure."""
+        chosen = resources or self.question.resources
         result = audit_runs(
-            **{name: matching(table, resources) for name, table in collect_audited_tables(self.dataset).items()}
+            **{name: matching(table, chosen) for name, table in collect_audited_tables(self.dataset).items()}
         )
         self._write("audit", result.details)
         _show(audit_block(result), f"Audit: {result}")
@@ -392,14 +394,18 @@ class Page:
             {"text/markdown": f"## {title}", "text/plain": title}, {METADATA_KEY: {"section": title, "empty": True}}
         )
 
-    def findings(self, sentences: Sequence[str]) -> None:
-        """Show the sentences that state findings."""
+    def findings(self, findings: Sequence[str | ReportFinding]) -> None:
+        """Show the sentences that state findings; of records, also write their numbers as `stated_findings.csv`."""
+        records = [one for one in findings if isinstance(one, ReportFinding)]
+        if records:
+            self._write("stated_findings", tabulate_findings(records))
+        sentences = [str(one) for one in findings]
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
         _show(f'<section class="findings" aria-label="Findings"><ul>{items}</ul></section>', "\n".join(sentences))
 
-    def note(self, sentences: str | Sequence[str], *, warning: bool = False) -> None:
+    def note(self, sentences: str | Sequence[str | ReportFinding], *, warning: bool = False) -> None:
         """Show a remark, or a warning about the numbers beside it; without sentences, show nothing."""
-        lines = [sentences] if isinstance(sentences, str) else list(sentences)
+        lines = [sentences] if isinstance(sentences, str) else [str(one) for one in sentences]
         if lines:
             kind = "warning" if warning else "note"
             body = "".join(f"<p>{escape(line)}</p>" for line in lines)
@@ -473,8 +479,8 @@ class Page:
 
     def _set_up(self) -> None:
         """The section of the set-up, and the line under the title: name of the dataset, number of runs, dates."""
-        runs = matching(self.dataset.table("runs"), self.resources)
-        rows = set_up_rows(runs, matching(self.dataset.table("settings"), self.resources))
+        runs = matching(self.dataset.table("runs"), self.question.resources)
+        rows = set_up_rows(runs, matching(self.dataset.table("settings"), self.question.resources))
         self._write("set_up", rows)
         name = _format_dataset_name(self.dataset)
         # Avoids "Dataset dataset".

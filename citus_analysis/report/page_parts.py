@@ -24,11 +24,9 @@ from citus_analysis.plots.scalability_figures import plot_latency_load, plot_rel
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
 from citus_analysis.published.study import (
-    combine_new_orders,
     compare_monitoring,
     compute_published_identity,
     fit_published_series,
-    list_published_numbers,
     reconcile_published_rows,
     reproduce_tables,
     select_measured_rates,
@@ -54,19 +52,6 @@ from citus_analysis.report.bottleneck import (
     tabulate_variance_sources,
     write_bottleneck_sentences,
     write_connection_sentences,
-)
-from citus_analysis.report.comparison import (
-    attribute_differences,
-    compare_other_pairs,
-    find_attribution_with_stacks,
-    order_warnings,
-    pair_sentences,
-    tabulate_attributions,
-    tabulate_other_pairs,
-    write_attribution_sentences,
-    write_comparison_sentences,
-    write_overhead_sentences,
-    write_unmatched_sentences,
 )
 from citus_analysis.report.predictions import predict_with_networks
 from citus_analysis.report.profile import profile_sentences, profile_warnings
@@ -111,7 +96,6 @@ from citus_analysis.report.server import (
 from citus_analysis.report.study_figures import show_study
 from citus_analysis.report.track import (
     changes_table,
-    parse_column_values,
     read_tracked_datasets,
     tabulate_series,
     track_figures,

@@ -54,8 +54,8 @@ from citus_analysis.report.notebooks import (
     report_parameters,
 )
 from citus_analysis.report.scalability import Axis, check_base
-from citus_analysis.report.track import parse_column_values, read_tracked_datasets
-from citus_analysis.runs.selection import Selection, check_known, select_runs
+from citus_analysis.report.track import read_tracked_datasets
+from citus_analysis.runs.selection import Question, Selection, check_known, select_asked_runs
 from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.windows import LogWindow, WindowedLogs
@@ -102,7 +102,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
 
 
 def _select_chosen_runs(dataset: TableSource, values: Values) -> Selection:
-    return select_runs(dataset, *(str(values[name]) for name in ("resources", "phase", "workload", "include_status")))
+    return select_asked_runs(dataset, Question.read(values))
 
 
 def _check_scalability(dataset: Dataset, values: Values) -> None:
@@ -147,7 +147,7 @@ def _check_bottleneck(dataset: Dataset, values: Values) -> None:
 
 def _track(dataset: Dataset, values: Values) -> None:
     read_tracked_datasets(fspath(dataset.path), str(values["datasets"]))
-    parse_column_values(str(values["only"]))
+    Question.read(values)
 
 
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {

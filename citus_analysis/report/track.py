@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.dataset import Dataset, open_dataset
-from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.errors import InsufficientDataError
 from citus_analysis.plots.server_figures import plot_track
 from citus_analysis.texts.names import convert_to_place, resolve_place
 from citus_analysis.texts.numbers import format_p_value
@@ -34,22 +34,6 @@ def read_tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
         hint = "name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT"
         raise InsufficientDataError("changes over time need several datasets", hint=hint)
     return [open_dataset(place) for place in places]
-
-
-def parse_column_values(text: str) -> dict[str, object]:
-    """`column=value` pairs, split by commas.
-
-    Raises:
-        UsageError: a part without `=`.
-
-    Example:
-        >>> parse_column_values("workload=C, threads=16")
-        {'workload': 'C', 'threads': '16'}
-    """
-    pairs = [part.strip() for part in text.split(",") if part.strip()]
-    if wrong := [pair for pair in pairs if "=" not in pair]:
-        raise UsageError(f"{wrong[0]} contains no value", hint="write -p only=COLUMN=VALUE")
-    return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def track_sentences(found: Track) -> list[str]:

@@ -8,9 +8,9 @@ they do not split a series.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.frames import TableSource, convert_to_polars
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, join_first_names
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, join_first_names
 from citus_analysis.runs.set_ups import (
     CONFIGURATION,
     SYSTEM,
@@ -35,6 +36,86 @@ from citus_analysis.texts.words import pluralize
 UNKNOWN_OPERATION: Final = "unknown workload"
 
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of runs: which of them enter, and by what their differences are judged.
+
+    Functions that users call take these as keyword arguments and make one question of them; what they call takes it.
+
+    Attributes:
+        resources: glob patterns of resources, separated by commas.
+        phase: `load`, `run`, `warmup` or `all`, which are all but warm-ups.
+        workload: one workload's name; empty: all.
+        include_status: statuses of runs that enter besides those that are ok.
+        only: column -> value that runs (or comparisons) have.
+        pool: columns of the configuration that need not be equal.
+        level: confidence level.
+        margin: relative difference that counts as none.
+
+    """
+
+    resources: str = "*"
+    phase: str = "all"
+    workload: str = ""
+    include_status: tuple[str, ...] = ()
+    only: Mapping[str, object] = field(default_factory=dict)
+    pool: tuple[str, ...] = ()
+    level: float = LEVEL
+    margin: float = MARGIN
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, object]) -> Question:
+        """The question of a report's parameters, which are texts and numbers; other parameters are left to the report.
+
+        Raises:
+            UsageError: `only` has a part without `=`.
+
+        Example:
+            >>> asked = Question.read({"pool": "records, operations", "only": "threads=16", "level": 0.9, "base": "x"})
+            >>> asked.pool, asked.only, asked.level
+            (('records', 'operations'), {'threads': '16'}, 0.9)
+        """
+        usual = {"resources": "*", "phase": "all"}
+        resources, phase, workload, include_status, only, pool = (
+            str(parameters.get(name, usual.get(name, "")))
+            for name in ("resources", "phase", "workload", "include_status", "only", "pool")
+        )
+        level, margin = float(str(parameters.get("level", LEVEL))), float(str(parameters.get("margin", MARGIN)))
+        statuses, values = split_names(include_status), parse_column_values(only)
+        return cls(resources, phase, workload, statuses, values, split_names(pool), level, margin)
+
+
+#: The question with all defaults.
+USUAL_QUESTION: Final = Question()
+
+
+def split_names(names: str | Collection[str]) -> tuple[str, ...]:
+    """Names from one text, in which commas separate them, or from several texts.
+
+    Example:
+        >>> split_names("records, operations"), split_names(["records"]), split_names("")
+        (('records', 'operations'), ('records',), ())
+    """
+    texts = [names] if isinstance(names, str) else names
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+def parse_column_values(text: str) -> dict[str, object]:
+    """`column=value` pairs, split by commas.
+
+    Raises:
+        UsageError: a part without `=`.
+
+    Example:
+        >>> parse_column_values("workload=C, threads=16")
+        {'workload': 'C', 'threads': '16'}
+    """
+    pairs = split_names(text)
+    if wrong := [pair for pair in pairs if "=" not in pair]:
+        raise UsageError(f"{wrong[0]} contains no value", hint="write -p only=COLUMN=VALUE")
+    return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
 @dataclass(frozen=True)
@@ -57,13 +138,9 @@ class Selection:
     notes: tuple[str, ...] = ()
 
 
-def _split_patterns(resources: str) -> list[str]:
-    return [pattern.strip() for pattern in resources.split(",") if pattern.strip()]
-
-
 def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
     """The rows of resources that match one of several glob patterns, separated by commas."""
-    patterns = _split_patterns(resources)
+    patterns = split_names(resources)
     present = frame["resource"].unique()
     chosen = [name for name in present if any(fnmatchcase(name, p) for p in patterns)]
     return frame if len(chosen) == len(present) else frame.filter(pl.col("resource").is_in(chosen))
@@ -81,7 +158,7 @@ def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:
         UnknownNameError: a pattern matches no resource, or no run has the workload.
     """
     known = runs["resource"].unique().to_list()
-    for pattern in _split_patterns(resources):
+    for pattern in split_names(resources):
         if pattern != "*" and not any(fnmatchcase(name, pattern) for name in known):
             raise UnknownNameError("resource", pattern, known)
     workloads = runs["workload"].drop_nulls().unique().to_list()
@@ -110,6 +187,12 @@ def select_runs(
         UsageError: another status cannot be allowed.
         InsufficientDataError: no run has the phase, or no matching run is ok (or allowed).
     """
+    return select_asked_runs(dataset, Question(resources, phase, workload, split_names(include_status)))
+
+
+def select_asked_runs(dataset: TableSource, question: Question) -> Selection:
+    """The runs that enter a question, with their set-up; see :func:`select_runs`."""
+    resources, phase, workload = question.resources, question.phase, question.workload
     table = convert_to_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources, workload)
     runs = matching(table, resources)
@@ -127,7 +210,7 @@ def select_runs(
         notes.append(f"{pluralize(prepared, 'warm-up')} {'is' if prepared == 1 else 'are'} left out (phase=warmup)")
     if workload:
         runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
-    statuses = list_included_statuses(include_status)
+    statuses = list_included_statuses(question.include_status)
     ok = runs.filter(pl.col("status").is_in(statuses) & pl.col("throughput_ops_s").is_not_null())
     if ok.is_empty():
         raise InsufficientDataError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import cast
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from citus_analysis.core.frames import return_callers_frame_kind
 from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import comparability
-from citus_analysis.runs.selection import find_pooled_columns
+from citus_analysis.runs.selection import find_pooled_columns, split_names
 from citus_analysis.runs.set_ups import refuse_unknown
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit
@@ -92,33 +93,42 @@ def scale_runs(
     if better_direction(metric) == "lower":
         raise UsageError(f"{metric} is no rate: less of it is better", hint="name a throughput: metric=...")
     x = find(x or choose_size_column(studied))
-    within, pool = None if within is None else [*map(find, within)], [*map(find, pool)]
-    only = {find(name): value for name, value in (only or {}).items()}
-    check_columns(frame, (x, *(within or ()), *pool))
+    question = ComparisonQuestion(
+        metric=metric,
+        by=x,
+        base=base,
+        within=None if within is None else tuple(map(find, within)),
+        pool=tuple(map(find, pool)),
+        only={find(name): value for name, value in (only or {}).items()},
+        margin=margin,
+        level=level,
+        include_status=split_names(include_status),
+        factors=studied.factors,
+        replaced=studied.replaced,
+    )
+    check_columns(frame, (x, *(question.within or ()), *question.pool))
     if frame.schema[x] == pl.String and x in studied.factors:
         numbers = frame[x].cast(pl.Float64, strict=False)
         frame = frame.with_columns(numbers) if numbers.null_count() == frame[x].null_count() else frame
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
-    usable_runs, notes = select_measured_runs(frame, metric, include_status, only)
+    usable_runs, notes = select_measured_runs(frame, metric, question.include_status, question.only)
     refuse_unknown(usable_runs, x, "x")
-    measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, include_status)[0], x, metric)
-    held = comparability(measured, x, pool, studied.factors, studied.replaced)
-    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
-    shown, chosen = split_selection(only, strata)
+    measured, unknown = _select_sized_runs(select_measured_runs(frame, metric, question.include_status)[0], x, metric)
+    held = comparability(measured, x, question.pool, studied.factors, studied.replaced)
+    strata, along = (held.strata, held.along) if question.within is None else (question.within, ())
+    shown, chosen = split_selection(question.only, strata)
     measured = filter_runs_by_values(measured, chosen)
-    measured, apart = (measured, []) if "experiment" in pool else keep_one_experiment(measured, strata, x)
+    measured, apart = (measured, []) if "experiment" in question.pool else keep_one_experiment(measured, strata, x)
     if base is not None and not (measured[x] == base).any():
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
-    question = ComparisonQuestion(
-        metric, x, base, strata, tuple(pool), margin, level, factors=studied.factors, replaced=studied.replaced
-    )
+    question = replace(question, strata=strata)
     compared = compare_levels(measured, question)
     parts = [
         (part, tuple(one for one in compared if one.stratum == stratum))
         for stratum, part in iterate_strata(filter_runs_by_values(measured, shown), strata)
     ]
-    curves = tuple(_build_curve(part, own, question, base, models, resamples) for part, own in parts if own)
+    curves = tuple(_build_curve(part, own, question, models, resamples) for part, own in parts if own)
     also = [f"{column} differs along with {x}: the curve is over both" for column in along]
     if left_out := len(parts) - len(curves):
         what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
@@ -169,14 +179,13 @@ def _build_curve(
     part: pl.DataFrame,
     compared: tuple[Comparison, ...],
     question: ComparisonQuestion,
-    base: float | None,
     models: Sequence[str],
     resamples: int,
 ) -> ScalingCurve:
     """The curve of the runs of one stratum."""
     x, level, stratum = question.by, question.level, compared[0].stratum
     sizes, values = get_metric_values(part, x), get_metric_values(part, question.metric)
-    points = compute_relative_scaling(sizes, values, base, level=level)
+    points = compute_relative_scaling(sizes, values, cast("float | None", question.base), level=level)
     points = replace_with_simultaneous_intervals(
         points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b)
     )

@@ -24,6 +24,7 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
+from citus_analysis.runs.selection import split_names
 from citus_analysis.runs.set_ups import format_stratum
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.runs.status import list_included_statuses
@@ -309,12 +310,22 @@ def gate(
         'failed'
     """
     names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    question = ComparisonQuestion(
+        metric="",
+        by=_SIDE,
+        base="baseline",
+        within=None if within is None else tuple(within),
+        pool=tuple(pool),
+        only=dict(only or {}),
+        margin=margin,
+        level=level,
+        include_status=split_names(include_status),
+    )
     asked, tables = [], []
     for metric in names:
         tables.append(_combine_both_sides(candidate, baseline, metric))
-        better = require_metric_direction(metric)
-        question = ComparisonQuestion(metric, _SIDE, "baseline", (), tuple(pool), margin, level, better)
-        asked.append(_ask_gate_question(tables[-1], question, within, only, include_status))
+        question = replace(question, metric=metric, higher_is_better=require_metric_direction(metric))
+        asked.append(_ask_gate_question(tables[-1], question))
     found = [(one, c) for one in asked for c in iterate_unadjusted_comparisons(one.runs, one.question)]
     # One family over all configurations and metrics: the gate fails if one of them does.
     adjusted = compare_many([replace(c, holm_family="gate") for _, c in found], level=level)
@@ -356,14 +367,8 @@ def _combine_both_sides(candidate: TableSource | Frame, baseline: TableSource | 
     return pl.concat(parts.values(), how="diagonal_relaxed")
 
 
-def _ask_gate_question(
-    table: pl.DataFrame,
-    question: ComparisonQuestion,
-    within: Sequence[str] | None,
-    only: Mapping[str, object] | None,
-    include_status: str | Collection[str],
-) -> QuestionRuns:
-    statuses = list_included_statuses(include_status)
+def _ask_gate_question(table: pl.DataFrame, question: ComparisonQuestion) -> QuestionRuns:
+    statuses = list_included_statuses(question.include_status)
     for side in _SIDES:
         usable = table.filter(pl.col(_SIDE) == side)
         if "status" in table.columns:
@@ -371,7 +376,7 @@ def _ask_gate_question(
         if usable[question.metric].drop_nulls().is_empty():
             status = " or ".join(statuses)
             raise InsufficientDataError(f"the {side} has no run with status {status} and a {question.metric}")
-    return ask(table, question, within, only, include_status)
+    return ask(table, question)
 
 
 def _check(comparison: Comparison, level: float) -> GateCheck:

@@ -19,7 +19,13 @@ from citus_analysis.core.frames import return_callers_frame_kind
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import comparability
-from citus_analysis.runs.selection import find_closest_difference, find_differing_columns, find_pooled_columns
+from citus_analysis.runs.selection import (
+    Question,
+    find_closest_difference,
+    find_differing_columns,
+    find_pooled_columns,
+    split_names,
+)
 from citus_analysis.runs.set_ups import (
     LOAD,
     USUAL_SET_UP,
@@ -61,18 +67,16 @@ _MOSTLY: Final = 0.6
 _IN_TURNS: Final[tuple[Order, ...]] = ("in turns", "mostly after", "mostly before")
 
 
-@dataclass(frozen=True)
-class ComparisonQuestion:
+@dataclass(frozen=True, kw_only=True)
+class ComparisonQuestion(Question):
     """A question about a table of runs: the compared metric and column, and their conditions.
 
     Attributes:
         metric: measured metric.
         by: compared column.
         base: level that the others are compared with; None: the first of each stratum.
-        strata: columns that are held equal.
-        pool: columns that need not be equal; differences in them are stated.
-        margin: relative difference that counts as none.
-        level: confidence level.
+        within: columns to hold equal, instead of the whole configuration; None: the whole configuration.
+        strata: columns that are held equal, as :func:`ask` finds them.
         higher_is_better: true for a throughput, false for a latency; None: the metric's name decides.
         experiments_apart: whether runs of several experiments are not pooled, even if nothing else tells them apart.
         factors: columns of the caller's table that vary and are no column of a configuration.
@@ -81,11 +85,9 @@ class ComparisonQuestion:
 
     metric: str
     by: str
-    base: object
-    strata: tuple[str, ...]
-    pool: tuple[str, ...] = ()
-    margin: float = MARGIN
-    level: float = LEVEL
+    base: object = None
+    within: tuple[str, ...] | None = None
+    strata: tuple[str, ...] = ()
     higher_is_better: bool | None = None
     experiments_apart: bool = False
     factors: tuple[str, ...] = ()
@@ -438,14 +440,22 @@ def compare_runs(
     studied = read_studied_runs(source, metric, named, pool)
     metric, find = studied.metric, studied.find_column
     chosen_by = None if by else choose_compared_column(studied)
-    by, within = find(by or str(chosen_by)), None if within is None else [*map(find, within)]
-    only = {find(name): value for name, value in (only or {}).items()}
+    by = find(by or str(chosen_by))
     question = ComparisonQuestion(
-        *(metric, by, base, (), tuple(map(find, pool)), margin, level, higher_is_better),
+        metric=metric,
+        by=by,
+        base=base,
+        within=None if within is None else tuple(map(find, within)),
+        pool=tuple(map(find, pool)),
+        only={find(name): value for name, value in (only or {}).items()},
+        margin=margin,
+        level=level,
+        include_status=split_names(include_status),
+        higher_is_better=higher_is_better,
         factors=studied.factors,
         replaced=studied.replaced,
     )
-    asked = ask(studied.runs, question, within, only, include_status)
+    asked = ask(studied.runs, question)
     runs, question = asked.runs, asked.question
     usual = base is None and by in _NAMES_OF_SET_UPS
     alone, unmet = _compare_with_usual_base(runs, question) if usual else ([], [])
@@ -601,36 +611,28 @@ class QuestionRuns:
     notes: tuple[str, ...]
 
 
-def ask(
-    frame: pl.DataFrame,
-    question: ComparisonQuestion,
-    within: Sequence[str] | None = None,
-    only: Mapping[str, object] | None = None,
-    include_status: str | Collection[str] = (),
-) -> QuestionRuns:
+def ask(frame: pl.DataFrame, question: ComparisonQuestion) -> QuestionRuns:
     """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
 
     Args:
         frame: described runs with the metric.
         question: the question without its strata; its base is a value as displayed.
-        within: columns to hold equal, instead of the whole configuration.
-        only: column -> value.
-        include_status: `degraded` to compare degraded runs as well; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column or base level.
         InsufficientDataError: no run is left, or none has a value of the compared column.
     """
     metric, by = question.metric, question.by
+    within, statuses = question.within, question.include_status
     check_columns(frame, (by, *(within or ()), *question.pool))
-    usable, notes = select_measured_runs(frame, metric, include_status, only)
+    usable, notes = select_measured_runs(frame, metric, statuses, question.only)
     refuse_unknown(usable, by, "by")
-    runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, include_status)
+    runs, _ = select_measured_runs(frame.filter(pl.col(by).is_not_null()), metric, statuses)
     if unknown := usable[by].null_count():
         notes = (*notes, f"{pluralize(unknown, 'run')} left out: no {by}")
     held = comparability(runs, by, question.pool, question.factors, question.replaced)
-    strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
-    shown, chosen = split_selection(only, strata)
+    strata, along = (held.strata, held.along) if within is None else (within, ())
+    shown, chosen = split_selection(question.only, strata)
     runs = filter_runs_by_values(runs, chosen)
     base_level = _find_base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _select_positive_groups(runs, metric, (*strata, by))
@@ -642,17 +644,14 @@ def ask(
     return QuestionRuns(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
 
 
-def split_selection(
-    only: Mapping[str, object] | None, strata: Sequence[str]
-) -> tuple[dict[str, object], dict[str, object]]:
+def split_selection(only: Mapping[str, object], strata: Sequence[str]) -> tuple[dict[str, object], dict[str, object]]:
     """The part of `only` that selects comparisons, and the part that selects runs before they are compared.
 
     Columns that are held equal only select the comparisons to show, so that a family of comparisons, and with it each
     p-value, does not depend on the selection.
     """
-    asked = dict(only or {})
-    shown = {name: value for name, value in asked.items() if name in strata}
-    return shown, {name: value for name, value in asked.items() if name not in strata}
+    shown = {name: value for name, value in only.items() if name in strata}
+    return shown, {name: value for name, value in only.items() if name not in strata}
 
 
 def is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:

@@ -17,6 +17,7 @@ from citus_analysis.attribution.decomposition import (
 )
 from citus_analysis.attribution.observed import Observed, read_observations
 from citus_analysis.dataset import Dataset
+from citus_analysis.runs.selection import USUAL_QUESTION
 
 TIME_US = st.floats(1, 1e7)
 RUNS = st.lists(st.tuples(TIME_US, TIME_US), min_size=2, max_size=6)
@@ -86,7 +87,9 @@ def test_intervals_cover_a_known_shift() -> None:
 
 @pytest.fixture(scope="module")
 def grown(recorded_dataset: Dataset) -> Observed:
-    return read_observations(recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), ("", ""), {}, ())
+    return read_observations(
+        recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), ("", ""), USUAL_QUESTION
+    )
 
 
 def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None:

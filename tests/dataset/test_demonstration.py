@@ -11,7 +11,7 @@ from citus_analysis.report import intensity_table
 from citus_analysis.report.comparison import compare_other_pairs, comparison_panels
 from citus_analysis.report.profile import profile_sentences
 from citus_analysis.runner import load_experiment, make_plan
-from citus_analysis.runs import select_runs
+from citus_analysis.runs.selection import USUAL_QUESTION, select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.spans import study_profile
 from tests.recordings import DEMONSTRATION, RECORDED, ROOT
@@ -104,7 +104,7 @@ def test_what_is_decided(demonstration: Dataset) -> None:
         for words, verdict in (("clients at the coordinator", "slower"), ("twice the CPU", "faster")):
             (found,) = (value for name, value in verdicts.items() if name.startswith(operation) and words in name)
             assert found == verdict
-    pairs = [one.comparison for one in compare_other_pairs(selection, demonstration, study.base)]
+    pairs = [one.comparison for one in compare_other_pairs(selection, demonstration, study.base, USUAL_QUESTION)]
     assert [one.verdict for one in pairs if one.label_a == "postgresql"] == ["faster", "faster"]
 
 

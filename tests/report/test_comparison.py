@@ -12,11 +12,12 @@ from citus_analysis.published.study import list_published_numbers
 from citus_analysis.report.comparison import (
     attribute_differences,
     comparison_panels,
-    order_warnings,
     select_ratio_rows,
-    write_comparison_sentences,
+    state_comparisons,
+    warn_of_order,
 )
-from citus_analysis.runs.selection import Selection, select_runs
+from citus_analysis.report.sentences import tabulate_findings
+from citus_analysis.runs.selection import USUAL_QUESTION, Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -40,14 +41,16 @@ def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
 
 
 def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) -> None:
-    sentences = write_comparison_sentences(comparison_panels(selection, pool=["records", "operations"]))
+    sentences = [*map(str, state_comparisons(comparison_panels(selection, pool=["records", "operations"])))]
     assert 3 <= len(sentences) <= 6
     assert " are inconclusive (ratios from " in sentences[0]
     assert sentences[0].endswith(" one side has a single run and so no spread.")
 
 
 def test_repeated_variants_get_a_verdict() -> None:
-    sentences = write_comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
+    sentences = [
+        *map(str, state_comparisons(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149]))))
+    ]
     assert sentences == [
         "With “binary”, INSERT on 2 workers with 16 threads is 1.50 times as fast as with the usual set-up "
         "(1.47 to 1.53).",
@@ -63,9 +66,9 @@ def test_runs_made_one_set_after_the_other_are_said_to_be() -> None:
         comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149], minutes=minutes))
         for minutes in (turns, apart)
     )
-    assert order_warnings(of_turns) == []
+    assert [*map(str, warn_of_order(of_turns))] == []
     assert of_turns.ratios["order"].to_list() == ["in turns"]
-    assert order_warnings(of_apart) == [
+    assert [*map(str, warn_of_order(of_apart))] == [
         "The runs of both sides were not made in turns everywhere: in 1 comparison, all runs were made after those of "
         "the base (“binary”). A drift of the machine over time would look like a difference there, and cannot be "
         "excluded."
@@ -74,7 +77,9 @@ def test_runs_made_one_set_after_the_other_are_said_to_be() -> None:
 
 
 def test_equivalent_variants_are_called_so() -> None:
-    sentences = write_comparison_sentences(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99])))
+    sentences = [
+        *map(str, state_comparisons(comparison_panels(selection_of(text=[100, 101, 99], binary=[100, 101, 99]))))
+    ]
     assert sentences[0] == (
         "With “binary”, INSERT on 2 workers with 16 threads is as fast as with the usual set-up, within 5 % "
         "(0.98 to 1.02 times)."
@@ -85,7 +90,7 @@ def test_nothing_in_common_is_said(selection: Selection) -> None:
     alone = Selection(selection.runs.filter(pl.col("family").is_in(["binary", "local"])), selection.left_out)
     study = comparison_panels(alone)
     assert study.ratios.is_empty()
-    assert write_comparison_sentences(study)[0].startswith("No variant shares")
+    assert str(state_comparisons(study)[0]).startswith("No variant shares")
 
 
 def test_an_unknown_base_is_named(selection: Selection) -> None:
@@ -135,15 +140,15 @@ def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
     assert one.sides is not None
     other, base = one.sides
     sizes = other, base.with_columns(records=pl.Series([1000, 2000, 1000]))
-    accounts, unexplained = attribute_differences([replace(one, sides=sizes)], Tables())
+    accounts, unexplained = attribute_differences([replace(one, sides=sizes)], Tables(), USUAL_QUESTION)
     assert accounts == []
-    assert unexplained == [
+    assert [*map(str, unexplained)] == [
         "No account of where the difference of binary comes from: the runs of usual set-up differ in records (1000 and "
         "2000)."
     ]
     with_tables = Tables(runs=selection.runs)
-    _, unexplained = attribute_differences(study.comparisons, with_tables)
-    assert unexplained == [
+    _, unexplained = attribute_differences(study.comparisons, with_tables, USUAL_QUESTION)
+    assert [*map(str, unexplained)] == [
         "No account of where the difference of binary comes from: statements were not traced in two or more runs of "
         "each side."
     ]
@@ -151,8 +156,16 @@ def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:
     study = comparison_panels(select_runs(recorded, "w2-t16-*"))
-    assert write_comparison_sentences(study) == [
+    assert [*map(str, state_comparisons(study))] == [
         "All runs have the same set-up, usual set-up; there is nothing to compare."
     ]
     assert study.ratios.is_empty()
     assert dict(study.means.select("operation", "n").iter_rows()) == {"INSERT": 5, "SELECT": 5}
+
+
+def test_a_finding_carries_the_numbers_of_its_sentence() -> None:
+    found = state_comparisons(comparison_panels(selection_of(text=[100, 101, 99], binary=[150, 151, 149])))
+    stated = tabulate_findings(found).filter(kind="decided")
+    assert stated.select("subject", "base", "n", "verdict").rows() == [("binary", "usual set-up", 3, "faster")]
+    (ratio, low, high) = stated.select("estimate", "low", "high").row(0)
+    assert f"is {ratio:.2f} times as fast as with the usual set-up ({low:.2f} to {high:.2f})" in stated["sentence"][0]

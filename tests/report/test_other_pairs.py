@@ -6,11 +6,11 @@ import pytest
 from citus_analysis.report.comparison import (
     compare_other_pairs,
     comparison_panels,
-    pair_sentences,
+    state_other_pairs,
+    state_unmatched_set_ups,
     tabulate_other_pairs,
-    write_unmatched_sentences,
 )
-from citus_analysis.runs.selection import select_runs
+from citus_analysis.runs.selection import USUAL_QUESTION, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -47,8 +47,8 @@ def tables() -> Tables:
 def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(tables: Tables) -> None:
     selection = select_runs(tables)
     base = comparison_panels(selection).base
-    pairs = compare_other_pairs(selection, tables, base)
-    assert pair_sentences(pairs) == [
+    pairs = compare_other_pairs(selection, tables, base, USUAL_QUESTION)
+    assert [*map(str, state_other_pairs(pairs))] == [
         "With “simple”, SELECT with 8 threads is 0.75 times as fast as with “prepared” (0.73 to 0.77), with all other "
         "settings of protocol.",
         "On “postgresql, one server” (one server that may use 0.5 cores), SELECT with 8 threads is 3.0 times as fast "
@@ -62,10 +62,10 @@ def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(t
 def test_the_page_says_once_where_a_set_up_is_compared(tables: Tables) -> None:
     selection = select_runs(tables)
     study = comparison_panels(selection)
-    elsewhere = {one.comparison.label_a for one in compare_other_pairs(selection, tables, study.base)}
+    elsewhere = {one.comparison.label_a for one in compare_other_pairs(selection, tables, study.base, USUAL_QUESTION)}
     assert study.alone == ("postgresql, one server",)
-    assert write_unmatched_sentences(study, elsewhere) == []
-    assert write_unmatched_sentences(study)[0].endswith("in common with it: postgresql, one server.")
+    assert [*map(str, state_unmatched_set_ups(study, elsewhere))] == []
+    assert next(map(str, state_unmatched_set_ups(study))).endswith("in common with it: postgresql, one server.")
 
 
 def test_load_generators_of_another_kind_are_a_difference(tables: Tables) -> None:
@@ -76,7 +76,7 @@ def test_load_generators_of_another_kind_are_a_difference(tables: Tables) -> Non
 def test_nothing_is_compared_without_the_facts(tables: Tables) -> None:
     bare = Tables(runs=tables.table("runs"))
     selection = select_runs(bare)
-    assert compare_other_pairs(selection, bare, comparison_panels(selection).base) == []
+    assert compare_other_pairs(selection, bare, comparison_panels(selection).base, USUAL_QUESTION) == []
     assert tabulate_other_pairs([]).is_empty()
 
 
@@ -84,5 +84,5 @@ def test_unequal_amounts_of_cpu_do_not_meet(tables: Tables) -> None:
     settings = tables.table("settings").with_columns(value=pl.col("value").replace("0.5", "0.7"))
     others = Tables(**(tables.tables | {"settings": settings}))
     selection = select_runs(others)
-    pairs = compare_other_pairs(selection, others, comparison_panels(selection).base)
+    pairs = compare_other_pairs(selection, others, comparison_panels(selection).base, USUAL_QUESTION)
     assert [one.common for one in pairs] == ["all other settings of protocol"]

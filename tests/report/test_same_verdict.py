@@ -21,7 +21,7 @@ from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.report import render_report
-from citus_analysis.report.comparison import comparison_panels, write_ratio_sentence
+from citus_analysis.report.comparison import comparison_panels, state_ratios
 from citus_analysis.report.sentences import format_ratio_interval
 from citus_analysis.runs import select_runs
 from citus_analysis.stats import Comparison
@@ -168,6 +168,6 @@ def test_the_page_its_tables_and_sentences_say_what_the_command_says(demonstrati
     decided = [one for one in study.comparisons if one.differs]
     assert decided
     for one in decided:
-        assert f"({format_ratio_interval(one)})" in write_ratio_sentence([one])
+        assert f"({format_ratio_interval(one)})" in str(state_ratios([one]))
     findings = " ".join(report.findings)
     assert all(format_ratio_interval(one) in findings for one in decided if "twice the CPU" in one.label_a)

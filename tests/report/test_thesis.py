@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.report.comparison import write_overhead_sentences
+from citus_analysis.report.comparison import state_overhead
 from citus_analysis.report.study_figures import StudyMaterial, study_items
 from citus_analysis.runs.selection import Selection
 from tests.recordings import RECORDED
@@ -80,7 +80,7 @@ def test_monitoring_is_compared_at_equal_load_only(dataset: "ca.Dataset") -> Non
         "INSERT with 4 workers and 16 threads",
         "SELECT with 4 workers and 16 threads",
     ]
-    assert len(write_overhead_sentences(found)) == 2
+    assert len(state_overhead(found)) == 2
     assert ca.report.overhead_table(None).is_empty()
 
 

@@ -16,8 +16,8 @@ from citus_analysis.report.comparison import (
     comparison_panels,
     configuration_table,
     select_ratio_rows,
-    write_comparison_sentences,
-    write_unmatched_sentences,
+    state_comparisons,
+    state_unmatched_set_ups,
 )
 from citus_analysis.report.resources import select_shown_throttling
 from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
@@ -90,7 +90,7 @@ def test_two_versions_of_one_server_are_compared(pgbench: Dataset) -> None:
         (None, threads, "pg16", "faster") for threads in RATES
     ]
     assert study.means.height == 6
-    sentences = write_comparison_sentences(study)
+    sentences = [*map(str, state_comparisons(study))]
     assert sentences[0].startswith("With “pg16”, TPC-B (sort of) with 4 threads is 1.20 times as fast as with “pg15” (")
     assert "with 64 threads" in sentences[0]
     assert "worker" not in " ".join(sentences)
@@ -130,10 +130,10 @@ def test_both_reports_are_made(name: str, request: pytest.FixtureRequest, tmp_pa
 def test_a_fact_that_only_some_runs_state_is_named(tmp_path: Path) -> None:
     selection = select_runs(written(tmp_path / "mixed", PGBENCH, pg16="2"))
     study = comparison_panels(selection, base="pg15")
-    assert write_comparison_sentences(study) == [
+    assert [*map(str, state_comparisons(study))] == [
         "No variant shares an operation, number of workers and number of threads with pg15: nothing can be compared."
     ]
-    assert write_unmatched_sentences(study)[1:] == [
+    assert [*map(str, state_unmatched_set_ups(study))][1:] == [
         "The number of workers of pg15 is not known; state it at ingest: citus-analysis ingest --meta workers=..., "
         "0 for a single server."
     ]
@@ -147,7 +147,7 @@ def test_no_size_at_all_is_said_once(pgbench: Dataset) -> None:
         "No run states its number of workers or of threads, so that there is no series; state it at ingest: "
         "citus-analysis ingest --meta workers=... --meta threads=..., 0 for a single server."
     ]
-    sentences = write_comparison_sentences(comparison_panels(Selection(nothing, selection.left_out)))
+    sentences = [*map(str, state_comparisons(comparison_panels(Selection(nothing, selection.left_out))))]
     assert sentences
     assert not any(word in " ".join(sentences) for word in ("worker", "thread", "server"))
 
