@@ -7,9 +7,10 @@ from .page import Page as Page
 from .render import render_report as render_report
 from .render import render_reports as render_reports
 from .scalability import scaling_panels as scaling_panels
-from .comparison import configuration_table as configuration_table
+from .scalability import study_scalability as study_scalability
+from .scalability import configuration_table as configuration_table
 from .comparison import hardware_by_size as hardware_by_size
-from .comparison import intensity_table as intensity_table
+from .scalability import intensity_table as intensity_table
 from .comparison import monitoring_overhead as monitoring_overhead
 from .comparison import overhead_table as overhead_table
 from .comparison import systems_by_workload as systems_by_workload

@@ -26,7 +26,6 @@ from citus_analysis.attribution.sentences import tabulate_causes
 from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_ratios
 from citus_analysis.plots.comparison_figures import plot_bars
 from citus_analysis.plots.published_figures import plot_measured_rates
@@ -53,20 +52,15 @@ from citus_analysis.runs.selection import (
 from citus_analysis.runs.set_ups import (
     CONFIGURATION,
     LOAD,
-    VARIANT,
     build_series_names,
     describe_ingest_option,
     format_setup_value,
 )
 from citus_analysis.runs.status import AS_SELECTED
 from citus_analysis.scaling import configuration_costs
-from citus_analysis.spans.coarse import coarse_profile
-from citus_analysis.spans.profile import select_statements
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
-from citus_analysis.stats.intervals import MeanMethod
 from citus_analysis.stats.run_comparisons import RunComparison, choose_usual_level
 from citus_analysis.texts.numbers import (
-    convert_long_times_to_ms,
     format_estimate_with_interval,
     format_number,
     format_p_value,
@@ -74,7 +68,6 @@ from citus_analysis.texts.numbers import (
 from citus_analysis.texts.words import (
     format_cluster_size,
     join_words,
-    load_text,
     make_natural_key,
     make_size_expr,
     pluralize,
@@ -821,8 +814,6 @@ def tabulate_other_pairs(pairs: Sequence[OtherPair]) -> pl.DataFrame:
 
 _SIZE: Final = ("workers", "threads")
 _MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
-#: The columns that make a workload more or less intense.
-_INTENSITY: Final = ("records", "operations")
 
 
 @dataclass(frozen=True)
@@ -912,28 +903,6 @@ def _describe_unequal_cpu(bars: pl.DataFrame) -> str:
         for system, cores, workers in rows
     )
     return TEMPLATES["unequal CPU"].format(systems=join_words([*words]))
-
-
-def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
-    """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
-
-    A configuration is named by its operation, set-up (`variant`), workers, threads, and other parts of the load that
-    differ; `operations` is null if the run was limited by time.
-
-    Args:
-        selection: runs with their set-up.
-        level: confidence level.
-        method: of the intervals of means.
-    """
-    runs = selection.runs
-    named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
-    first = ["operation", "variant", *_SIZE]
-    others = [name for name in CONFIGURATION if name in runs.columns and name not in named_elsewhere]
-    rest = [name for name in others if runs[name].n_unique() > 1]
-    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, include_status=AS_SELECTED)
-    ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
-    bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
-    return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
 
 
 def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:
@@ -1049,73 +1018,6 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
 
 def _place(c: Comparison) -> str:
     return format_operation_with_load((c.sides or (pl.DataFrame(),))[0].row(0, named=True))
-
-
-def intensity_table(
-    selection: Selection, dataset: TableSource, *, level: float = LEVEL, skip_first: int = 0
-) -> pl.DataFrame:
-    """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
-
-    The intensity is the number of records and of operations; runs that ended before all operations were done, because
-    their time was up, have none. The servers' times are those of sampled statements of the steady state within the
-    measured windows of the runs, over all places of execution.
-
-    Args:
-        selection: runs with their set-up.
-        dataset: gives `statements` and `operation_latencies`.
-        level: confidence level.
-        skip_first: statements at the beginning of each session that the servers' times leave out.
-
-    Returns:
-        operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
-        client_mean_us; long times in ms. One row per intensity.
-    """
-    done = pl.col("operations_done") + pl.col("failed_operations").fill_null(0)
-    runs = selection.runs.filter((done >= pl.col("operations")).fill_null(value=True))
-    keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
-    runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
-    if runs.is_empty():
-        return pl.DataFrame(schema={"operation": pl.String()})
-    means = summarise_runs(
-        runs, METRIC, by=[*keys, *_INTENSITY], level=level, include_status=AS_SELECTED
-    ).with_row_index("cell")
-    cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
-    where = cells.select("run_id", "resource", "cell")
-    found = means.join(_measure_server_latency(selection, dataset, where, skip_first), on="cell", how="left")
-    found = found.join(_measure_client_latency(dataset, where), on="cell", how="left").sort(
-        "operation", *keys, *_INTENSITY
-    )
-    series = [load_text(w, t).replace(" and ", ", ") for w, t in found.select(_SIZE).iter_rows()]
-    names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
-    shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
-    times = found.select("server_mean_us", "server_p99_us", "client_mean_us")
-    return convert_long_times_to_ms(
-        shown.with_columns(format_interval_cells(found, "mean").alias("throughput_ops_s"), *times)
-    )
-
-
-def _measure_server_latency(
-    selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int
-) -> pl.DataFrame:
-    empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
-    try:
-        selected = select_statements(selection, dataset, skip_first=skip_first)
-        placed = selected.steady.join(where, on=["run_id", "resource"])
-    except InsufficientDataError:
-        placed = pl.DataFrame()
-    if placed.is_empty():
-        return pl.DataFrame(schema=empty)
-    profile = coarse_profile(placed, by=["cell"], quantities=["T"])
-    return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
-
-
-def _measure_client_latency(dataset: TableSource, where: pl.DataFrame) -> pl.DataFrame:
-    """Mean latency of the main clients over all operations."""
-    latencies = convert_to_polars(dataset.table("operation_latencies"))
-    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
-    weighted = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-    placed = main.join(where, on=["run_id", "resource"]).drop_nulls("mean_us")
-    return placed.group_by("cell").agg(weighted.alias("client_mean_us"))
 
 
 # Where the decided differences of a comparison come from, as far as statements of both sides were traced.

@@ -20,7 +20,7 @@ from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
 from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_foreign_work
-from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
+from citus_analysis.plots.scalability_figures import plot_relative
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
 from citus_analysis.published.study import (
@@ -71,15 +71,6 @@ from citus_analysis.report.resources import (
     write_resource_sentences,
     write_throttling_warnings,
 )
-from citus_analysis.report.scalability import (
-    IN_OPENING,
-    model_sentences,
-    select_outside_series,
-    write_growth_sentences,
-    write_hardware_sentence,
-    write_scalability_summary,
-    write_scalability_warnings,
-)
 from citus_analysis.report.server import (
     change_sentences,
     drop_technical_columns,
@@ -102,7 +93,6 @@ from citus_analysis.report.track import (
     track_sentences,
 )
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
-from citus_analysis.scaling.latency_load import estimate_latency_by_load
 from citus_analysis.serverlogs.profile import (
     count_connections_over_time,
     count_errors_over_time,

@@ -13,6 +13,7 @@ import polars as pl
 
 from citus_analysis.dataset import open_dataset
 from citus_analysis.defaults import LEVEL, UNTIL_TIME_IS_UP
+from citus_analysis.runs.selection import Question
 from citus_analysis.runs.set_ups import format_operation_name, format_setup_value, format_stratum, repeats_system
 from citus_analysis.scaling.demands import predict_blocked_time
 from citus_analysis.scaling.network_what_if import Predicted, WhatIf, change_table, predicted_changes, throughput_curves
@@ -54,29 +55,17 @@ class Predictions:
     curves: pl.DataFrame
 
 
-def predict_with_networks(
-    dataset: str,
-    resources: str = "*",
-    *,
-    phase: str = "all",
-    workload: str = "",
-    level: float = LEVEL,
-    changes: bool = False,
-    include_status: str = "",
-) -> Predictions:
+def predict_with_networks(dataset: str, question: Question, *, changes: bool = False) -> Predictions:
     """Predictions for the set-ups of a dataset, as far as a page shows them.
 
     Args:
         dataset: folder of the dataset.
-        resources: glob patterns, separated by commas.
-        phase: `load`, `run` or `all`.
-        workload: one workload of the run phase; empty: all.
-        level: confidence level.
+        question: the runs that enter, and the level.
         changes: also predict the effects of changes.
-        include_status: `degraded` to use degraded runs as well.
     """
     content = open_dataset(dataset).content_hash
-    found, curves = _fit_networks(dataset, content, resources, phase, workload, level, include_status)
+    place = question.resources, question.phase, question.workload
+    found, curves = _fit_networks(dataset, content, *place, question.level, question.include_status)
     effects = list_what_if_effects(found) if changes else []
     sentences = write_what_if_sentences(effects) if changes else []
     return Predictions(write_curve_sentences(found), sentences, tabulate_what_if_effects(effects), curves.clone())
@@ -90,12 +79,11 @@ def _fit_networks(
     phase: str,
     workload: str,
     level: float,
-    include_status: str,
+    include_status: tuple[str, ...],
 ) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
     """The networks and curves, which two reports show; a process that makes both computes them once."""
-    found = predict_blocked_time(
-        open_dataset(dataset), resources, phase=phase, workload=workload, level=level, include_status=include_status
-    )
+    question = Question(resources, phase, workload, include_status, level=level)
+    found = predict_blocked_time(open_dataset(dataset), question)
     return found, tabulate_curves(found, level=level)
 
 

@@ -7,29 +7,63 @@ command `scale` prints.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Final, Literal
 
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.defaults import LEVEL, MARGIN, METRIC
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.bottleneck.samples import select_throttling_over_time
+from citus_analysis.core.frames import TableSource, convert_to_polars
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_fits, plot_series
-from citus_analysis.plots.scalability_figures import plot_relative
-from citus_analysis.report.sentences import format_ratio, format_ratio_interval, replace_model_names
-from citus_analysis.runs.selection import Selection
-from citus_analysis.runs.set_ups import CONFIGURATION, build_series_names, describe_ingest_option, format_setup_value
+from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
+from citus_analysis.report.sentences import (
+    ReportFinding,
+    StatedNumber,
+    format_interval_cells,
+    format_ratio,
+    format_ratio_interval,
+    replace_model_names,
+    state,
+)
+from citus_analysis.runs.selection import Question, Selection, select_asked_runs
+from citus_analysis.runs.set_ups import (
+    CONFIGURATION,
+    VARIANT,
+    build_series_names,
+    describe_ingest_option,
+    format_setup_value,
+)
 from citus_analysis.runs.status import AS_SELECTED
-from citus_analysis.scaling import scale_runs
+from citus_analysis.scaling import configuration_costs, scale_runs
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
-from citus_analysis.stats import Comparison, summarise_runs
+from citus_analysis.scaling.latency_load import estimate_latency_by_load
+from citus_analysis.spans.coarse import coarse_profile
+from citus_analysis.spans.profile import select_statements
+from citus_analysis.stats import Comparison, run_precision, summarise_runs
 from citus_analysis.stats.intervals import MeanMethod
 from citus_analysis.stats.start_up import steady_runs
-from citus_analysis.texts.numbers import MISSING, format_estimate_with_interval, format_number, format_percent
-from citus_analysis.texts.words import choose_noun_form, join_words, make_natural_key, pluralize, spell_number
+from citus_analysis.texts.numbers import (
+    MISSING,
+    convert_long_times_to_ms,
+    format_estimate_with_interval,
+    format_number,
+    format_percent,
+)
+from citus_analysis.texts.words import (
+    choose_noun_form,
+    join_words,
+    load_text,
+    make_natural_key,
+    pluralize,
+    spell_number,
+)
 
 Axis = Literal["workers", "threads"]
 
@@ -235,6 +269,21 @@ def scaling_panels(
     Raises:
         UnknownNameError: no run was made at the base.
     """
+    question = Question(level=level, margin=margin)
+    return build_scaling_panels(selection, axis, question, base=base, method=method, series=series)
+
+
+def build_scaling_panels(
+    selection: Selection,
+    axis: Axis,
+    question: Question,
+    *,
+    base: int = 0,
+    method: MeanMethod = "log-t",
+    series: pl.DataFrame | None = None,
+) -> ScalingPanels:
+    """The panels of an axis; see :func:`scaling_panels`."""
+    level, margin = question.level, question.margin
     check_base(selection, axis, base)
     # A single server is another system, not a cluster of 0 workers.
     runs = selection.runs.drop_nulls("operation").filter(pl.col(axis) > 0)
@@ -417,103 +466,160 @@ def _tabulate_quantity(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame
     return pl.DataFrame(cells, schema=dict.fromkeys([*_PLACE, *names], pl.String()))
 
 
-# Sentences of the scalability report; every claim follows from the verdict of a comparison.
+# Findings of the scalability report; every claim follows from the verdict of a comparison.
 
 #: The opening states at most this many operations per axis; the sections state all.
 IN_OPENING: Final = 2
 
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "one size": "No set-up was measured at more than one number of {axis}, so scaling by {axis} is not analysed.",
+    "growth": "{operation}: {clauses}.",
+    "growth: decided": "{larger} do {only}{ratio} times the work of {smaller} ({interval}){where}",
+    "growth: decided with others": "{ratio} times ({interval}){where}",
+    "growth: equal": "throughput stays the same within {margin} {places}",
+    "growth: equal place": "{where} ({interval} times)",
+    "growth: open place": "{where} ({ratio} times, {interval})",
+    "growth: others open": "{places} these runs do not show whether throughput changes",
+    "growth: open": "these runs do not show whether {larger} do more or less work than {smaller} {places}",
+    "steady: not settled": "some of these runs did not settle{where}, so that no steady part confirms it",
+    "steady: holds": "{cut} this holds ({ratio} times, {interval})",
+    "steady: open too": "{cut} they do not show it either ({ratio} times, {interval})",
+    "steady: open": "{cut} these runs do not show a change ({ratio} times, {interval})",
+    "steady: same": "{cut} it stays the same ({ratio} times, {interval})",
+    "steady: differs": "{cut} the larger size is {verdict} ({ratio} times, {interval})",
+    "steady: cut": "without the start-up of up to {seconds:.0f} s{where}",
+    "models": "Models of {operation} by {axis}: {findings}.",
+    "models: each": "with {series}, {words}",
+    "highest": "The highest throughput was {places}.",
+    "highest: each": "{mean} operations/s for {operation} ({where}, mean of {runs})",
+    "runs": "{runs} of {configurations} were analysed; no run failed.",
+    "runs and left out": "{runs} of {configurations} were analysed; {left_out} {why} and {are} left out: {resources}.",
+    "left out: failed": "failed or lost operations",
+    "left out: disturbed": "{were} made while the machine did other work",
+    "left out: both": "failed or lost operations, or {were} made while the machine did other work ({number}),",
+    "no size": "No run states its number of workers or of threads, so that there is no series; {hint}.",
+    "unknown size": "Of {runs} ({resources}) the number of {axis} is not known, so that no series shares {them} with "
+    "the others; {hint}.",
+    "few runs": "{points} rest on fewer than 3 runs: their intervals are very wide or absent.",
+    "entry changes": "In the {set_up}, clients connect to different nodes as {axis} change ({places}): {axis} are not "
+    "the only difference between these runs.",
+    "entry changes: each": "at {sizes} through the {entry}",
+    "machines": "Measured on {machines}.",
+}
 
-def write_scalability_summary(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
-    """The change of throughput along each axis, its maximum, and the runs analysed, in three to six sentences."""
+
+def state_scalability(selection: Selection, studies: Sequence[ScalingPanels]) -> list[ReportFinding]:
+    """The change of throughput along each axis, its maximum, and the runs analysed, in three to six findings."""
     runs = selection.runs
     known = [study for study in studies if runs[study.axis].null_count() < runs.height]
     # An axis without a series is named last.
     growth, none = (
-        [one for study in known if bool(study.panels) == wanted for one in write_growth_sentences(study)[:IN_OPENING]]
+        [one for study in known if bool(study.panels) == wanted for one in state_growth(study)[:IN_OPENING]]
         for wanted in (True, False)
     )
     return [
         *growth,
-        *_write_highest_throughput(runs),
-        _write_included_runs(selection),
+        *_state_highest_throughput(runs),
+        _state_included_runs(selection),
         *none,
-        *_write_unknown_sizes(runs),
+        *_state_unknown_sizes(runs),
     ]
 
 
-def _write_included_runs(selection: Selection) -> str:
+def _state_included_runs(selection: Selection) -> ReportFinding:
     runs, left = selection.runs, selection.left_out
     known = [name for name in CONFIGURATION if name in runs.columns]
-    configurations = runs.select(known).unique().height
-    entered = f"{pluralize(runs.height, 'run')} of {pluralize(configurations, 'configuration')} were analysed"
+    configurations = pluralize(runs.select(known).unique().height, "configuration")
     if left.is_empty():
-        return f"{entered}; no run failed."
-    are = "is" if left.height == 1 else "are"
+        return state(TEMPLATES, "runs", runs=pluralize(runs.height, "run"), configurations=configurations)
+    are, were = ("is", "was") if left.height == 1 else ("are", "were")
     disturbed = int((left["status"].cast(pl.String) == "doubtful").sum()) if "status" in left.columns else 0
-    why = "failed or lost operations"
-    if disturbed:
-        during = "made while the machine did other work"
-        some = f"{why}, or {'was' if left.height == 1 else 'were'} {during} ({disturbed}),"
-        why = f"{'was' if left.height == 1 else 'were'} {during}" if disturbed == left.height else some
-    gone = f"{pluralize(left.height, 'run')} {why} and {are} left out"
-    return f"{entered}; {gone}: {_list_resources(left)}."
+    why = "left out: disturbed" if disturbed == left.height else "left out: both" if disturbed else "left out: failed"
+    return state(
+        TEMPLATES,
+        "runs and left out",
+        runs=pluralize(runs.height, "run"),
+        configurations=configurations,
+        left_out=pluralize(left.height, "run"),
+        why=TEMPLATES[why].format(were=were, number=disturbed),
+        are=are,
+        resources=_list_resources(left),
+    )
 
 
 def _list_resources(runs: pl.DataFrame) -> str:
     return join_words(sorted(runs["resource"].unique().to_list(), key=make_natural_key))
 
 
-def _write_unknown_sizes(runs: pl.DataFrame) -> list[str]:
+def _state_unknown_sizes(runs: pl.DataFrame) -> list[ReportFinding]:
     """What some runs do not say of their size although others do, or what none says that a series needs.
 
     An axis that no run mentions is not mentioned here, if the other axis is known.
     """
     unknown = {name: runs[name].null_count() for name in ("workers", "threads")}
     if all(number == runs.height for number in unknown.values()):
-        first = "No run states its number of workers or of threads, so that there is no series"
-        return [f"{first}; {describe_ingest_option(list(unknown))}."]
+        return [state(TEMPLATES, "no size", hint=describe_ingest_option(list(unknown)))]
     return [
-        f"Of {pluralize(number, 'run')} ({_list_resources(runs.filter(pl.col(name).is_null()))}) the number of "
-        f"{name} is not "
-        f"known, so that no series shares {'it' if number == 1 else 'them'} with the others; "
-        f"{describe_ingest_option([name])}."
+        state(
+            TEMPLATES,
+            "unknown size",
+            runs=pluralize(number, "run"),
+            resources=_list_resources(runs.filter(pl.col(name).is_null())),
+            axis=name,
+            them="it" if number == 1 else "them",
+            hint=describe_ingest_option([name]),
+        )
         for name, number in unknown.items()
         if 0 < number < runs.height
     ]
 
 
-def write_growth_sentences(study: ScalingPanels) -> list[str]:
-    """Sentences per operation and set-up on the largest size relative to the smallest, in the words of the verdicts.
+def state_growth(study: ScalingPanels) -> list[ReportFinding]:
+    """Findings per operation and set-up on the largest size relative to the smallest, in the words of the verdicts.
 
     The set-up with the most series comes first.
     """
     if not study.panels:
-        axis = study.axis
-        return [f"No set-up was measured at more than one number of {axis}, so scaling by {axis} is not analysed."]
+        return [state(TEMPLATES, "one size", axis=study.axis)]
     noun = study.axis.removesuffix("s")
-    return [sentence for group in study.groups() for sentence in _write_series_growth(group, noun)]
+    return [found for group in study.groups() for found in _state_series_growth(group, noun)]
 
 
-def _write_series_growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
-    """One sentence for all series with the same smallest and largest size."""
+def _state_series_growth(group: Sequence[Panel], noun: str) -> Iterator[ReportFinding]:
+    """One finding for all series with the same smallest and largest size."""
     ends: dict[tuple[int, int], list[Panel]] = {}
     for panel in group:
         growth = panel.curve.growth
         ends.setdefault((int(growth.label_b), int(growth.label_a)), []).append(panel)
     for (few, many), panels in ends.items():
-        smaller, larger = spell_number(few), f"{spell_number(many)} {choose_noun_form(many, noun)}"
+        sizes = {"smaller": spell_number(few), "larger": f"{spell_number(many)} {choose_noun_form(many, noun)}"}
         equal = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
         decided = [panel for panel in panels if panel not in equal and _is_clear(panel.curve.growth)]
         open_ = [panel for panel in panels if panel not in equal and panel not in decided]
-        clauses = [_describe_decided_sizes(decided, smaller, larger)] if decided else []
+        clauses = [_describe_decided_sizes(decided, sizes)] if decided else []
         clauses += [_describe_equal_sizes(equal)] if equal else []
-        if open_ and (decided or equal):
-            clauses.append(f"{_list_undecided_places(open_)} these runs do not show whether throughput changes")
-        elif open_:
-            sizes = f"{larger} do more or less work than {smaller}"
-            clauses.append(f"these runs do not show whether {sizes} {_list_undecided_places(open_)}")
+        if open_:
+            places = join_words([_fill_growth("growth: open place", panel).strip() for panel in open_])
+            kind = "growth: others open" if decided or equal else "growth: open"
+            clauses.append(TEMPLATES[kind].format(places=places, **sizes))
         clauses += [words for panel in panels if (words := steady_clause(panel, named=len(panels) > 1))]
-        yield f"{group[0].title}: {'; '.join(clauses)}."
+        compared = [_name_growth(panel, noun) for panel in panels]
+        yield state(TEMPLATES, "growth", compared, operation=group[0].title, clauses="; ".join(clauses))
+
+
+def _name_growth(panel: Panel, noun: str) -> Comparison:
+    """The growth of a series, both sizes named with their unit and the series."""
+    growth = panel.curve.growth
+    few, many = (pluralize(int(size), noun) for size in (growth.label_b, growth.label_a))
+    return replace(growth, label_a=", ".join(filter(None, (panel.title, panel.line, many))), label_b=few)
+
+
+def _fill_growth(kind: str, panel: Panel, **words: str) -> str:
+    """A part of the sentence on growth, filled with the numbers of a series."""
+    growth = panel.curve.growth
+    where, interval = _format_line_suffix(panel), format_ratio_interval(growth)
+    return TEMPLATES[kind].format(where=where, ratio=format_ratio(growth), interval=interval, **words)
 
 
 def _is_clear(comparison: Comparison) -> bool:
@@ -528,84 +634,80 @@ def steady_clause(panel: Panel, *, named: bool = True) -> str:
         return ""
     where = _format_line_suffix(panel) if named else ""
     if not panel.settled:
-        return f"some of these runs did not settle{where}, so that no steady part confirms it"
+        return TEMPLATES["steady: not settled"].format(where=where)
     if not panel.cut_s:
         return ""
     whole, steady = panel.curve.growth, panel.steady
     clear = _is_clear(steady) or steady.verdict == "equivalent"
     agrees = steady.verdict == whole.verdict and clear == (_is_clear(whole) or whole.verdict == "equivalent")
-    ratio = f"{format_ratio(steady)} times, {format_ratio_interval(steady)}"
-    cut = f"without the start-up of up to {panel.cut_s:.0f} s{where}"
     if agrees:
-        return f"{cut} this holds ({ratio})" if clear else f"{cut} they do not show it either ({ratio})"
-    if not clear:
-        return f"{cut} these runs do not show a change ({ratio})"
-    finding = "it stays the same" if steady.verdict == "equivalent" else f"the larger size is {steady.verdict}"
-    return f"{cut} {finding} ({ratio})"
+        kind = "holds" if clear else "open too"
+    elif not clear:
+        kind = "open"
+    else:
+        kind = "same" if steady.verdict == "equivalent" else "differs"
+    return TEMPLATES[f"steady: {kind}"].format(
+        cut=TEMPLATES["steady: cut"].format(seconds=panel.cut_s, where=where),
+        ratio=format_ratio(steady),
+        interval=format_ratio_interval(steady),
+        verdict=steady.verdict,
+    )
 
 
-def _describe_decided_sizes(found: Sequence[Panel], smaller: str, larger: str) -> str:
+def _describe_decided_sizes(found: Sequence[Panel], sizes: Mapping[str, str]) -> str:
     """Sizes that differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
     first, *others = found
     only = "only " if first.curve.growth.verdict == "slower" else ""
-    start = (
-        f"{larger} do {only}{format_ratio(first.curve.growth)} times the work of {smaller} "
-        f"({format_ratio_interval(first.curve.growth)}){_format_line_suffix(first)}"
-    )
-    more = [
-        f"{format_ratio(p.curve.growth)} times ({format_ratio_interval(p.curve.growth)}){_format_line_suffix(p)}"
-        for p in others
-    ]
-    return join_words([start, *more])
+    start = _fill_growth("growth: decided", first, only=only, **sizes)
+    return join_words([start, *(_fill_growth("growth: decided with others", panel) for panel in others)])
 
 
 def _describe_equal_sizes(found: Sequence[Panel]) -> str:
-    margin = format_percent(found[0].curve.growth.margin)
     places = [
-        f"{_format_line_suffix(p).strip() or 'throughout'} ({format_ratio_interval(p.curve.growth)} times)"
+        TEMPLATES["growth: equal place"].format(
+            where=_format_line_suffix(p).strip() or "throughout", interval=format_ratio_interval(p.curve.growth)
+        )
         for p in found
     ]
-    return f"throughput stays the same within {margin} {join_words(places)}"
-
-
-def _list_undecided_places(undecided: Sequence[Panel]) -> str:
-    words = [
-        f"{_format_line_suffix(p)} ({format_ratio(p.curve.growth)} times, {format_ratio_interval(p.curve.growth)})"
-        for p in undecided
-    ]
-    return join_words([word.strip() for word in words])
+    margin = format_percent(found[0].curve.growth.margin)
+    return TEMPLATES["growth: equal"].format(margin=margin, places=join_words(places))
 
 
 def _format_line_suffix(panel: Panel) -> str:
     return f" with {panel.line}" if panel.line else ""
 
 
-def model_sentences(study: ScalingPanels) -> list[str]:
-    """One sentence per operation on the models that its series support, reject, or are too short for."""
-    sentences = []
+def state_models(study: ScalingPanels) -> list[ReportFinding]:
+    """One finding per operation on the models that its series support, reject, or are too short for."""
+    stated = []
     for operation in study.operations():
         found: dict[str, list[str]] = {}
         for panel in study.panels:
             if panel.operation == operation and (words := panel.curve.models_sentence()):
                 found.setdefault(replace_model_names(words), []).append(panel.series)
-        findings = [f"with {join_words(series)}, {words}" for words, series in found.items()]
-        if findings:
-            sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(findings)}.")
-    return sentences
+        each = [
+            TEMPLATES["models: each"].format(series=join_words(series), words=words) for words, series in found.items()
+        ]
+        if each:
+            stated.append(state(TEMPLATES, "models", operation=operation, axis=study.axis, findings="; ".join(each)))
+    return stated
 
 
-def _write_highest_throughput(runs: pl.DataFrame) -> list[str]:
+def _state_highest_throughput(runs: pl.DataFrame) -> list[ReportFinding]:
     """The configuration with the highest mean of each operation, over all runs that were analysed."""
     known = ["operation", "resource", *(name for name in CONFIGURATION if name in runs.columns)]
     means = runs.drop_nulls(["operation", METRIC]).group_by(*dict.fromkeys(known), maintain_order=True)
     found = means.agg(pl.col(METRIC).mean().alias("mean"), pl.len().alias("n")).sort("mean", descending=True)
     best = found.group_by("operation", maintain_order=True).first().sort("operation").head(IN_OPENING)
+    stated = [(row, _describe_row(row, runs)) for row in best.iter_rows(named=True)]
     places = [
-        f"{format_number(row['mean'])} operations/s for {row['operation']} ({_describe_row(row, runs)}, "
-        f"mean of {pluralize(row['n'], 'run')})"
-        for row in best.iter_rows(named=True)
+        TEMPLATES["highest: each"].format(
+            mean=format_number(row["mean"]), operation=row["operation"], where=where, runs=pluralize(row["n"], "run")
+        )
+        for row, where in stated
     ]
-    return [f"The highest throughput was {join_words(places)}."] if places else []
+    numbers = [StatedNumber(f"{row['operation']}, {where}", estimate=row["mean"], n=row["n"]) for row, where in stated]
+    return [state(TEMPLATES, "highest", numbers, places=join_words(places))] if places else []
 
 
 def _describe_row(row: dict[str, object], runs: pl.DataFrame) -> str:
@@ -623,8 +725,8 @@ def write_hardware_sentence(selection: Selection) -> list[str]:
         return []
     machines, *rests = zip(*(text.partition("; ")[::2] for text in selection.hardware), strict=True)
     if len(set(machines)) > 1 or not all(rests[0]):
-        return [f"Measured on {'; and on '.join(selection.hardware)}."]
-    return [f"Measured on {machines[0]}: {'; or '.join(rests[0])}."]
+        return [TEMPLATES["machines"].format(machines="; and on ".join(selection.hardware))]
+    return [TEMPLATES["machines"].format(machines=f"{machines[0]}: {'; or '.join(rests[0])}")]
 
 
 def write_scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
@@ -634,7 +736,7 @@ def write_scalability_warnings(selection: Selection, studies: Sequence[ScalingPa
         inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
         notes += write_axis_caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])
     if few := sum(study.means.filter(pl.col("n") < 3).height for study in studies):
-        notes.append(f"{pluralize(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
+        notes.append(TEMPLATES["few runs"].format(points=pluralize(few, "point")))
     return list(dict.fromkeys(notes))
 
 
@@ -652,9 +754,217 @@ def write_axis_caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = (
     sentences = []
     for (family,), part in changing.sort(along).group_by("family", maintain_order=True):
         places = part.group_by("entry", maintain_order=True).agg(pl.col(along).unique().sort().cast(pl.String))
-        words = [f"at {join_words(values)} through the {entry}" for entry, values in places.iter_rows()]
-        sentences.append(
-            f"In the {format_setup_value('family', family)}, clients connect to different nodes as {along} change "
-            f"({'; '.join(words)}): {along} are not the only difference between these runs."
-        )
+        words = [
+            TEMPLATES["entry changes: each"].format(sizes=join_words(values), entry=entry)
+            for entry, values in places.iter_rows()
+        ]
+        set_up = format_setup_value("family", family)
+        sentences.append(TEMPLATES["entry changes"].format(set_up=set_up, axis=along, places="; ".join(words)))
     return sentences
+
+
+# Tables of configurations: throughput of each, and by intensity.
+
+_SIZE: Final = ("workers", "threads")
+#: The columns that make a workload more or less intense.
+_INTENSITY: Final = ("records", "operations")
+
+
+def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
+    """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
+
+    A configuration is named by its operation, set-up (`variant`), workers, threads, and other parts of the load that
+    differ; `operations` is null if the run was limited by time.
+
+    Args:
+        selection: runs with their set-up.
+        level: confidence level.
+        method: of the intervals of means.
+    """
+    runs = selection.runs
+    named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
+    first = ["operation", "variant", *_SIZE]
+    others = [name for name in CONFIGURATION if name in runs.columns and name not in named_elsewhere]
+    rest = [name for name in others if runs[name].n_unique() > 1]
+    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, include_status=AS_SELECTED)
+    ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
+    bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
+    return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
+
+
+def intensity_table(
+    selection: Selection, dataset: TableSource, *, level: float = LEVEL, skip_first: int = 0
+) -> pl.DataFrame:
+    """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
+
+    The intensity is the number of records and of operations; runs that ended before all operations were done, because
+    their time was up, have none. The servers' times are those of sampled statements of the steady state within the
+    measured windows of the runs, over all places of execution.
+
+    Args:
+        selection: runs with their set-up.
+        dataset: gives `statements` and `operation_latencies`.
+        level: confidence level.
+        skip_first: statements at the beginning of each session that the servers' times leave out.
+
+    Returns:
+        operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
+        client_mean_us; long times in ms. One row per intensity.
+    """
+    done = pl.col("operations_done") + pl.col("failed_operations").fill_null(0)
+    runs = selection.runs.filter((done >= pl.col("operations")).fill_null(value=True))
+    keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
+    runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
+    if runs.is_empty():
+        return pl.DataFrame(schema={"operation": pl.String()})
+    means = summarise_runs(
+        runs, METRIC, by=[*keys, *_INTENSITY], level=level, include_status=AS_SELECTED
+    ).with_row_index("cell")
+    cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
+    where = cells.select("run_id", "resource", "cell")
+    found = means.join(_measure_server_latency(selection, dataset, where, skip_first), on="cell", how="left")
+    found = found.join(_measure_client_latency(dataset, where), on="cell", how="left").sort(
+        "operation", *keys, *_INTENSITY
+    )
+    series = [load_text(w, t).replace(" and ", ", ") for w, t in found.select(_SIZE).iter_rows()]
+    names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
+    shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
+    times = found.select("server_mean_us", "server_p99_us", "client_mean_us")
+    return convert_long_times_to_ms(
+        shown.with_columns(format_interval_cells(found, "mean").alias("throughput_ops_s"), *times)
+    )
+
+
+def _measure_server_latency(
+    selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int
+) -> pl.DataFrame:
+    empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
+    try:
+        selected = select_statements(selection, dataset, skip_first=skip_first)
+        placed = selected.steady.join(where, on=["run_id", "resource"])
+    except InsufficientDataError:
+        placed = pl.DataFrame()
+    if placed.is_empty():
+        return pl.DataFrame(schema=empty)
+    profile = coarse_profile(placed, by=["cell"], quantities=["T"])
+    return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
+
+
+def _measure_client_latency(dataset: TableSource, where: pl.DataFrame) -> pl.DataFrame:
+    """Mean latency of the main clients over all operations."""
+    latencies = convert_to_polars(dataset.table("operation_latencies"))
+    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
+    weighted = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    placed = main.join(where, on=["run_id", "resource"]).drop_nulls("mean_us")
+    return placed.group_by("cell").agg(weighted.alias("client_mean_us"))
+
+
+# The report: everything that its page shows, by one call.
+
+
+@dataclass(frozen=True)
+class ScalabilityReport:
+    """What the page of scalability shows.
+
+    Attributes:
+        selection: the runs that enter.
+        workers: the study along the number of workers.
+        threads: the study along the number of threads.
+        latency: latency against load.
+        throttling: control groups whose CPU time the kernel limited, over time.
+        intensity: throughput and times by records and operations.
+        configurations: the mean throughput of every configuration.
+        precision: runs that were made, and runs that would be needed.
+        costs: throughput per vCPU, and its price.
+    """
+
+    selection: Selection
+    workers: ScalingPanels
+    threads: ScalingPanels
+    latency: pl.DataFrame
+    throttling: pl.DataFrame
+    intensity: pl.DataFrame
+    configurations: pl.DataFrame
+    precision: pl.DataFrame
+    costs: pl.DataFrame
+
+    @property
+    def findings(self) -> list[ReportFinding]:
+        """What the page begins with."""
+        return state_scalability(self.selection, [self.workers, self.threads])
+
+    @property
+    def warnings(self) -> list[str]:
+        """Caveats of all numbers of the page."""
+        return [*self.selection.notes, *write_scalability_warnings(self.selection, [self.workers, self.threads])]
+
+    def further_growth(self, axis: Axis) -> list[ReportFinding]:
+        """The growth along an axis of the operations that the findings leave out."""
+        return state_growth(self.workers if axis == "workers" else self.threads)[IN_OPENING:]
+
+    def models(self, axis: Axis) -> list[ReportFinding]:
+        """The models that the series along an axis support."""
+        return state_models(self.workers if axis == "workers" else self.threads)
+
+    def outside_series(self) -> pl.DataFrame:
+        """Configurations in no series."""
+        return select_outside_series(self.selection, [self.workers, self.threads])
+
+    def plot_latency(self, metric: str) -> list[go.Figure]:
+        """Latency against load, a figure for each operation."""
+        return [
+            plot_latency_load(rows, metric=metric, title=f"{operation}: latency against load")
+            for (operation,), rows in self.latency.group_by("operation", maintain_order=True)
+        ]
+
+
+def study_scalability(
+    dataset: TableSource,
+    question: Question,
+    *,
+    base_workers: int = 0,
+    base_threads: int = 0,
+    metric: str = "p99_us",
+    interval: MeanMethod = "log-t",
+    price_per_node_hour: float = 0.0,
+    currency: str = "USD",
+) -> ScalabilityReport:
+    """Study how throughput scales with workers and threads, in every way that the page of scalability shows.
+
+    Args:
+        dataset: a dataset, or another source of its tables.
+        question: the runs that enter, level and margin.
+        base_workers: number of workers that speedup refers to; 0: the smallest.
+        base_threads: number of threads that speedup refers to; 0: the smallest.
+        metric: latency that is shown against load.
+        interval: method of the intervals of means.
+        price_per_node_hour: price of a node per hour; 0: not known.
+        currency: unit of the price.
+
+    Raises:
+        UnknownNameError: a name of the question, or a base, is unknown.
+        InsufficientDataError: no run enters.
+
+    Example:
+        >>> found = study_scalability(ca.open_dataset("dataset"), ca.runs.Question(phase="load"))  # doctest: +SKIP
+        >>> found.workers.table("speedup")  # doctest: +SKIP
+    """
+    selection, level = select_asked_runs(dataset, question), question.level
+    series = convert_to_polars(dataset.table("client_series"))
+    panels = partial(build_scaling_panels, selection, question=question, method=interval, series=series)
+    latencies = convert_to_polars(dataset.table("operation_latencies"))
+    known = selection.runs.drop_nulls("operation")
+    places = ["resource", "set_up", "operation", "workers", "threads", "records"]
+    nodes = convert_to_polars(dataset.table("nodes"))
+    costs = configuration_costs(known, nodes, price_per_node_hour=price_per_node_hour, currency=currency, level=level)
+    return ScalabilityReport(
+        selection,
+        panels(axis="workers", base=base_workers),
+        panels(axis="threads", base=base_threads),
+        estimate_latency_by_load(selection, latencies, metric, level=level),
+        select_throttling_over_time(convert_to_polars(dataset.table("throttle_samples")), selection.runs),
+        intensity_table(selection, dataset, level=level),
+        configuration_table(selection, level=level, method=interval),
+        run_precision(known, places, series=series, level=level),
+        costs,
+    )

@@ -24,16 +24,21 @@ from citus_analysis.published import judge_claims, published
 from citus_analysis.published.claims import JudgedClaims
 from citus_analysis.report.comparison import (
     SideBySide,
-    configuration_table,
     hardware_by_size,
-    intensity_table,
     monitoring_overhead,
     overhead_table,
     systems_by_workload,
 )
 from citus_analysis.report.page import Page
 from citus_analysis.report.published import claim_rows, count_claim_verdicts
-from citus_analysis.report.scalability import Axis, Quantity, ScalingPanels, scaling_panels
+from citus_analysis.report.scalability import (
+    Axis,
+    Quantity,
+    ScalingPanels,
+    configuration_table,
+    intensity_table,
+    scaling_panels,
+)
 from citus_analysis.runs.selection import Selection, matching, select_runs
 from citus_analysis.spans import beside_clients, study_profile, time_histogram
 from citus_analysis.spans.profile import ProfileStudy

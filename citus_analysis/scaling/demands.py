@@ -7,7 +7,6 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 import polars as pl
@@ -23,9 +22,8 @@ from citus_analysis.core.frames import (
     return_callers_frame_kind,
     scan_source_table,
 )
-from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs.selection import matching
+from citus_analysis.runs.selection import USUAL_QUESTION, Question, matching
 from citus_analysis.scaling.blocked import BLOCKED_FROM, blocked_time
 from citus_analysis.scaling.network_what_if import WhatIf
 from citus_analysis.scaling.queueing import asymptotic_bounds, compute_service_demand_us
@@ -76,25 +74,14 @@ def compute_resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl
     return found.select(*CONFIGURATION, "node", "demand", "per_operation", "unit", *_BESIDE)
 
 
-def predict_blocked_time(
-    dataset: TableSource,
-    resources: str = "*",
-    *,
-    phase: str = "all",
-    workload: str = "",
-    level: float = LEVEL,
-    include_status: str | Collection[str] = (),
-) -> tuple[WhatIf, ...]:
+def predict_blocked_time(dataset: TableSource, question: Question = USUAL_QUESTION) -> tuple[WhatIf, ...]:
     """Predictions of :func:`citus_analysis.scaling.blocked.blocked_time`; none if runs lack traces.
 
     Args:
         dataset: a dataset.
-        resources: glob patterns, separated by commas.
-        phase: `load`, `run` or `all`.
-        workload: one workload of the run phase; empty: all.
-        level: confidence level.
-        include_status: `degraded` to use degraded runs as well.
+        question: the runs that enter, and the level.
     """
+    resources, phase, workload = question.resources, question.phase, question.workload
     tables = {name: matching(convert_to_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
     if tables["operation_latencies"].is_empty():
         return ()
@@ -104,7 +91,7 @@ def predict_blocked_time(
     of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
     tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))
     try:
-        return blocked_time(tables, level=level, include_status=include_status)
+        return blocked_time(tables, level=question.level, include_status=question.include_status)
     except InsufficientDataError:
         return ()
 

@@ -13,7 +13,7 @@ from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report.comparison import comparison_panels
-from citus_analysis.report.scalability import Axis, scaling_panels, write_growth_sentences
+from citus_analysis.report.scalability import Axis, scaling_panels, state_growth
 from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import Comparison, compare_runs
@@ -69,7 +69,7 @@ def test_the_words_follow_the_verdict_in_both(recorded_dataset: Dataset, selecti
     curves = scale_runs(recorded_dataset, "workers", models=(), resamples=0, only={"phase": "load"})
     for curve in curves:
         assert curve.sentence().startswith(f"throughput {CHANGE_WORDS[curve.growth.verdict]} from 1 to 4 workers: ")
-    (insert, *_) = write_growth_sentences(scaling_panels(selection, "workers"))
+    insert = str(state_growth(scaling_panels(selection, "workers"))[0])
     words = {"faster": "four workers do ", "slower": "four workers do only ", "equivalent": "stays the same within"}
     found = {curve.growth.verdict for curve in curves}
     assert all(words.get(verdict, "these runs do not show whether") in insert for verdict in found)

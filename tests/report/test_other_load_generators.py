@@ -15,7 +15,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.report import render_report
 from citus_analysis.report.comparison import comparison_panels
-from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
+from citus_analysis.report.scalability import scaling_panels, state_scalability
 from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import compare_runs
@@ -119,9 +119,9 @@ def test_reports_do_not_mention_what_no_file_states(tmp_path: Path) -> None:
     """sysbench does not know how many workers there are."""
     assert ingest([_name_repeats(tmp_path / "named")], tmp_path / "unplaced", jobs=1).exit_code == 0
     selection = select_runs(open_dataset(tmp_path / "unplaced"))
-    sentences = write_scalability_summary(
-        selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")]
-    )
+    sentences = [
+        *map(str, state_scalability(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")]))
+    ]
     assert sentences[:2] == [
         "SQL 1/0/0: these runs do not show whether four threads do more or less work than one (2.1 times, 0.5 to 9.5).",
         "The highest throughput was 22,769 operations/s for SQL 1/0/0 (pg15, 4 threads, mean of 3 runs).",

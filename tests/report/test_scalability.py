@@ -13,9 +13,9 @@ from citus_analysis.report.scalability import (
     ScalingPanels,
     scaling_panels,
     select_outside_series,
+    state_growth,
+    state_scalability,
     write_axis_caveats,
-    write_growth_sentences,
-    write_scalability_summary,
     write_scalability_warnings,
 )
 from citus_analysis.runs.selection import Selection, select_runs
@@ -83,7 +83,7 @@ def test_a_single_server_is_no_cluster_of_0_workers(selection: Selection) -> Non
     workers, threads = studies(mixed)
     assert workers.runs["workers"].min() == 1
     assert threads.order == ("one server", "1 worker", "2 workers", "4 workers")
-    sentences = " ".join([*write_scalability_summary(mixed, [workers, threads]), *write_growth_sentences(threads)])
+    sentences = " ".join([*map(str, state_scalability(mixed, [workers, threads])), *map(str, state_growth(threads))])
     assert "with one server" in sentences
     assert "0 workers" not in sentences
 
@@ -108,15 +108,15 @@ def test_speedup_and_efficiency_are_relative_to_the_base(selection: Selection) -
 
 def test_no_sentence_claims_growth_on_one_machine(selection: Selection) -> None:
     sentences = [
-        *write_scalability_summary(selection, studies(selection)),
-        *write_growth_sentences(studies(selection)[0]),
+        *map(str, state_scalability(selection, studies(selection))),
+        *map(str, state_growth(studies(selection)[0])),
     ]
     assert not [sentence for sentence in sentences if re.search(r"workers do (?!only)\d", sentence)]
-    assert 3 <= len(write_scalability_summary(selection, studies(selection))) <= 6
+    assert 3 <= len(state_scalability(selection, studies(selection))) <= 6
 
 
 def test_the_opening_states_what_was_found(selection: Selection) -> None:
-    sentences = write_scalability_summary(selection, studies(selection))
+    sentences = [*map(str, state_scalability(selection, studies(selection)))]
     assert sentences[-1].endswith(
         "4 runs failed or lost operations and are left out: "
         "w2-fail-clients, w2-fail-dup-insert, w2-fail-stop-insert and w2-fail-stop-select."
@@ -135,7 +135,7 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
 def test_the_verdict_decides_the_word() -> None:
     def sentence(*throughputs: float) -> str:
         runs = [(k, x * f) for k, x in zip((1, 2), throughputs, strict=True) for f in (0.999, 1.0, 1.001)]
-        return write_growth_sentences(scaling_panels(selection_of(runs)))[0]
+        return str(state_growth(scaling_panels(selection_of(runs)))[0])
 
     assert "two workers do 1.90 times the work of one (1.90 to 1.90)" in sentence(100, 190)
     assert "two workers do only 0.60 times the work of one" in sentence(100, 60)
@@ -144,7 +144,7 @@ def test_the_verdict_decides_the_word() -> None:
 
 def test_one_run_each_proves_nothing() -> None:
     study = scaling_panels(selection_of([(1, 100.0), (2, 200.0)]))
-    assert write_growth_sentences(study) == [
+    assert [*map(str, state_growth(study))] == [
         "INSERT: these runs do not show whether two workers do more or less work than one "
         "with 16 threads (2.0 times, a single run)."
     ]
@@ -154,7 +154,7 @@ def test_one_size_gives_no_series(selection: Selection) -> None:
     only = select_binary(selection)
     found = studies(only)
     assert [study.operations() for study in found] == [[], []]
-    assert write_scalability_summary(only, found)[-2:] == [
+    assert [*map(str, state_scalability(only, found))][-2:] == [
         "No set-up was measured at more than one number of workers, so scaling by workers is not analysed.",
         "No set-up was measured at more than one number of threads, so scaling by threads is not analysed.",
     ]

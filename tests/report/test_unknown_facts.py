@@ -14,13 +14,12 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report import render_report
 from citus_analysis.report.comparison import (
     comparison_panels,
-    configuration_table,
     select_ratio_rows,
     state_comparisons,
     state_unmatched_set_ups,
 )
 from citus_analysis.report.resources import select_shown_throttling
-from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
+from citus_analysis.report.scalability import configuration_table, scaling_panels, state_scalability
 from citus_analysis.runs import Selection, select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.scaling.latency_load import estimate_latency_by_load
@@ -81,7 +80,8 @@ def ycsb(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def opening(selection: Selection) -> list[str]:
-    return write_scalability_summary(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
+    panels = [scaling_panels(selection, axis) for axis in ("workers", "threads")]
+    return [*map(str, state_scalability(selection, panels))]
 
 
 def test_two_versions_of_one_server_are_compared(pgbench: Dataset) -> None:

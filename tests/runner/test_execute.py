@@ -22,7 +22,7 @@ from citus_analysis.errors import EnvironmentChangedError, UsageError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.report import render_reports
 from citus_analysis.report.comparison import comparison_panels
-from citus_analysis.report.scalability import scaling_panels, write_scalability_summary
+from citus_analysis.report.scalability import scaling_panels, state_scalability
 from citus_analysis.runner import run_experiment
 from citus_analysis.runner.embedded import Embedded
 from citus_analysis.runner.execute import RunnerSummary
@@ -120,7 +120,7 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     selection = select_runs(dataset)
     assert selection.runs["family"].unique().to_list() == ["quick"]  # loads, reads, all thread counts
     assert comparison_panels(selection).means.height == 4
-    sentences = write_scalability_summary(selection, [scaling_panels(selection, axis="threads")])
+    sentences = [*map(str, state_scalability(selection, [scaling_panels(selection, axis="threads")]))]
     for operation in ("INSERT", "SELECT"):
         said = [sentence for sentence in sentences if sentence.startswith(f"{operation}: ")]
         assert [sentence for sentence in said if "two threads do " in sentence or "stays the same" in sentence]
