@@ -1,4 +1,4 @@
-"""Sentences and figures of the bottleneck report."""
+"""Findings, figures and tables of the bottleneck report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes
 from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
+from citus_analysis.report.sentences import ReportFinding, StatedNumber, state
 from citus_analysis.runs.set_ups import USUAL_SET_UP
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import join_words, pluralize
@@ -36,37 +37,64 @@ _WORDS: Final = {
     "network": "the network",
 }
 _NO_LIMITS: Final = {"none found": "not found", "undecided": "undecided"}
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "limits": "Of {configurations}, the first limit is {limits}.",
+    "one limit": "In all {number} configurations the first limit is {limit}.",
+    "limit": "{configuration}: {found}: {evidence}.{advice}",
+    "limit: found": "the first limit is {limit}{where}, confidence {confidence}",
+    "limit: none found": "no limit was found",
+    "limit: undecided": "undecided",
+    "generator": "The load generator is the first limit in {number} of {configurations}: {names}.",
+    "not the generator": "The load generator is not the first limit{among}.",
+    "generator not seen": "There is no sign that the load generator is the first limit{among}, but {resources} no "
+    "snapshots of sessions, which would decide.",
+    "demand": "{resource} is closest to its bound: {demand}{where} would be used up at {bound} operations/s; "
+    "{measured} were measured, {percent:.0f} % of that, at {cost} {unit} an operation.",
+    "no demand": "No CPU time of a single node was recorded together with a throughput, so the demands of operations "
+    "on nodes, and the throughputs at which nodes would be used up, are not known: samples of a machine that nodes "
+    "or clients share are none of a node. CPU time of each node's control group (cpu.stat of version 2) or pidstat "
+    "of its processes would show them.",
+    "balance": "Least even in {measure}: {resource}, Jain's index {jain:.2f}; node {node} has {percent:.0f} % of the "
+    "sum over {nodes} nodes.",
+    "shards": "Least even over shards: {run_id}; shard {most_used} has {most} of {executions:,} executions over "
+    "{shards} shards, {times:.1f} times the mean, shard {least_used} has {least} (p = {p_value:.2g}, {method}; "
+    "{runs} tested).",
+    "no balance": "No measurement covers several nodes.",
+    "connections": "{resource}: in {runs} nodes used connections to one another {uses:,} times, and made {made:,} of "
+    "them anew ({percent:.2g} %){failed}.",
+    "connections: failed": "; {failed:,} attempts failed",
+    "variance": "{sentence}{left_out}",
+    "variance: left out": " Left out: {warnings}.",
+    "no variance": "There are too few repeated runs to find the causes of their differences.",
+}
 _NAMES: Final = ("resource", "operation")
 _GENERATOR: Final = "load generator"
 
 
-def write_bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
-    """The number of configurations by first limit, then a sentence for at most `most` of them, the surest first.
+def state_limits(study: BottleneckStudy, most: int = _MOST) -> list[ReportFinding]:
+    """The number of configurations by first limit, then a finding for at most `most` of them, the surest first.
 
     If there are more configurations, one of each limit is described, of those with the most runs; the table has the
     others.
     """
-    head = _count_limits(Counter(one.limit for one in study.verdicts))
+    head = _state_limit_counts(Counter(one.limit for one in study.verdicts))
     ranks = ("high", "medium", "low", "none")
     certain = sorted(study.verdicts, key=lambda one: (ranks.index(one.confidence), -one.n))
     if len(certain) > most:
         certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
-    return [
-        head,
-        write_generator_sentence(study),
-        *(_write_verdict_sentence(one, study.verdicts) for one in certain[:most]),
-    ]
+    return [head, state_generator(study), *(_state_limit(one, study.verdicts) for one in certain[:most])]
 
 
-def _count_limits(counts: Mapping[str, int]) -> str:
+def _state_limit_counts(counts: Mapping[str, int]) -> ReportFinding:
     """The number of configurations in which each limit comes first."""
     number = sum(counts.values())
     only = next(iter(counts), None)
     if len(counts) == 1 and only in _WORDS and number > 1:
-        return f"In all {number} configurations the first limit is {_WORDS[only]}."
+        return state(TEMPLATES, "one limit", number=number, limit=_WORDS[only])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     limits = [f"{_WORDS.get(one, _NO_LIMITS.get(one, one))} in {many}" for one, many in ordered]
-    return f"Of {pluralize(number, 'configuration')}, the first limit is {join_words(limits)}."
+    return state(TEMPLATES, "limits", configurations=pluralize(number, "configuration"), limits=join_words(limits))
 
 
 def _name_configuration(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
@@ -82,76 +110,84 @@ def _name_configuration(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
     return ", ".join(str(name) for name in names if name is not None)
 
 
-def _write_verdict_sentence(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+def _state_limit(verdict: Verdict, verdicts: Sequence[Verdict]) -> ReportFinding:
     where = "" if verdict.node is None else f" ({place_text(verdict.node)})"
-    found = {"none found": "no limit was found", "undecided": "undecided"}.get(verdict.limit)
-    found = found or f"the first limit is {_WORDS[verdict.limit]}{where}, confidence {verdict.confidence}"
-    first = f"{_name_configuration(verdict, verdicts)}: {found}: {'; '.join(verdict.evidence)}."
+    kind = verdict.limit if verdict.limit in _NO_LIMITS else "found"
+    limit, name = _WORDS.get(verdict.limit, ""), _name_configuration(verdict, verdicts)
     advice = "; ".join(verdict.decide)
-    return f"{first} {advice[0].upper()}{advice[1:]}." if advice else first
+    return state(
+        TEMPLATES,
+        "limit",
+        [StatedNumber(name, n=verdict.n, verdict=verdict.limit, warnings=verdict.decide)],
+        configuration=name,
+        found=TEMPLATES[f"limit: {kind}"].format(limit=limit, where=where, confidence=verdict.confidence),
+        evidence="; ".join(verdict.evidence),
+        advice=f" {advice[0].upper()}{advice[1:]}." if advice else "",
+    )
 
 
-def write_generator_sentence(study: BottleneckStudy) -> str:
-    """Whether the load generator is the limit, in one sentence."""
+def state_generator(study: BottleneckStudy) -> ReportFinding:
+    """Whether the load generator is the limit."""
     mine = [one for one in study.verdicts if one.limit == _GENERATOR]
     of = pluralize(len(study.verdicts), "configuration")
     if mine:
-        names = list(dict.fromkeys(", ".join(_names_of_system(one.configuration)) for one in mine))
-        return f"The load generator is the first limit in {len(mine)} of {of}: {join_words(names, _MOST)}."
+        names = list(dict.fromkeys(", ".join(_list_system_names(one.configuration)) for one in mine))
+        return state(TEMPLATES, "generator", number=len(mine), configurations=of, names=join_words(names, _MOST))
     among = "" if len(study.verdicts) == 1 else f" in any of {of}"
     unknown = study.matrix.filter((pl.col("part") == _GENERATOR) & pl.col("not_measured").is_not_null())
     asked = unknown.filter(pl.col("aspect") == "utilisation")["resource"].n_unique()
     if asked:
-        unseen = f"{pluralize(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions"
-        return f"There is no sign that the load generator is the first limit{among}, but {unseen}, which would decide."
-    return f"The load generator is not the first limit{among}."
+        resources = f"{pluralize(asked, 'resource')} {'has' if asked == 1 else 'have'}"
+        return state(TEMPLATES, "generator not seen", among=among, resources=resources)
+    return state(TEMPLATES, "not the generator", among=among)
 
 
-def _names_of_system(configuration: Mapping[str, object]) -> list[str]:
+def _list_system_names(configuration: Mapping[str, object]) -> list[str]:
     """The resource, and the set-up where it is not in its name."""
     resource, set_up = str(configuration["resource"]), configuration.get("set_up")
     is_named = set_up is None or set_up == USUAL_SET_UP or str(set_up) in resource
     return [resource] if is_named else [resource, str(set_up)]
 
 
-def demand_sentences(first: pl.DataFrame) -> list[str]:
-    """One sentence on the configuration that is closest to its bound.
+def state_demands(first: pl.DataFrame) -> ReportFinding:
+    """The configuration that is closest to its bound.
 
     Args:
         first: result of :func:`citus_analysis.scaling.demands.find_first_to_saturate`.
     """
     if first.is_empty():
-        return [
-            "No CPU time of a single node was recorded together with a throughput, so the demands of operations on "
-            "nodes, and the throughputs at which nodes would be used up, are not known: samples of a machine that "
-            "nodes or clients share are none of a node. CPU time of each node's control group (cpu.stat of version 2) "
-            "or pidstat of its processes would show them."
-        ]
+        return state(TEMPLATES, "no demand")
     row = first.sort("of_bound_percent", descending=True).row(0, named=True)
-    where = "" if row["node"] is None else f" of {place_text(row['node'])}"
-    return [
-        f"{row['resource']} is closest to its bound: {row['demand']}{where} would be used up at "
-        f"{format_number(row['bound_ops_s'])} operations/s; {format_number(row['throughput_ops_s'])} were measured, "
-        f"{row['of_bound_percent']:.0f} % of that, at {format_number(row['per_operation'])} {row['unit']} an operation."
-    ]
+    return state(
+        TEMPLATES,
+        "demand",
+        [StatedNumber(row["resource"], estimate=row["bound_ops_s"])],
+        resource=row["resource"],
+        demand=row["demand"],
+        where="" if row["node"] is None else f" of {place_text(row['node'])}",
+        bound=format_number(row["bound_ops_s"]),
+        measured=format_number(row["throughput_ops_s"]),
+        percent=row["of_bound_percent"],
+        cost=format_number(row["per_operation"]),
+        unit=row["unit"],
+    )
 
 
-def balance_sentences(study: BottleneckStudy) -> list[str]:
+def state_balance(study: BottleneckStudy) -> list[ReportFinding]:
     """The least even spread over nodes for each measure, and the run with the least even use of shards."""
-    found = [_describe_imbalance(rows, MEASURES[measure]) for measure, rows in _sort_by_imbalance(study)]
+    found = [_state_imbalance(rows, MEASURES[measure]) for measure, rows in _sort_by_imbalance(study)]
     tested = study.shard_skew.drop_nulls("p_value").sort("p_value")
     if tested.height:
         row = tested.row(0, named=True)
-        test = f"p = {row['p_value']:.2g}, {row['method']}; {pluralize(tested.height, 'run')} tested"
+        names = ("run_id", "most_used", "most", "executions", "shards", "least_used", "least", "p_value", "method")
+        runs, words = pluralize(tested.height, "run"), {name: row[name] for name in names}
         found.append(
-            f"Least even over shards: {row['run_id']}; shard {row['most_used']} has {row['most']} of "
-            f"{row['executions']:,} executions over {row['shards']} shards, {row['most_over_mean']:.1f} times "
-            f"the mean, shard {row['least_used']} has {row['least']} ({test})."
+            ReportFinding("shards", TEMPLATES["shards"].format(times=row["most_over_mean"], runs=runs, **words))
         )
-    return found or ["No measurement covers several nodes."]
+    return found or [state(TEMPLATES, "no balance")]
 
 
-def write_connection_sentences(counters: pl.DataFrame, most: int = _MOST) -> list[str]:
+def state_connections(counters: pl.DataFrame, most: int = _MOST) -> list[ReportFinding]:
     """How many connections nodes of Citus made to one another in the runs of a resource, and how many they reused.
 
     Args:
@@ -170,18 +206,33 @@ def write_connection_sentences(counters: pl.DataFrame, most: int = _MOST) -> lis
         .sort(pl.col(_CONNECTIONS[0]) / pl.col("uses"), "resource", descending=[True, False])
     )
     return [
-        f"{resource}: in {pluralize(runs, 'run')} nodes used connections to one another {uses:,} times, and made "
-        f"{made:,} of them anew ({100 * made / uses:.2g} %)" + (f"; {failed:,} attempts failed." if failed else ".")
+        state(
+            TEMPLATES,
+            "connections",
+            resource=resource,
+            runs=pluralize(runs, "run"),
+            uses=uses,
+            made=made,
+            percent=100 * made / uses,
+            failed=TEMPLATES["connections: failed"].format(failed=failed) if failed else "",
+        )
         for resource, made, _, failed, runs, uses in sums.head(most).rows()
     ]
 
 
-def _describe_imbalance(rows: pl.DataFrame, words: str) -> str:
+def _state_imbalance(rows: pl.DataFrame, words: str) -> ReportFinding:
     first = rows.filter(pl.col("resource") == rows["resource"][0]).sort("share_percent", descending=True)
     row = first.row(0, named=True)
-    return (
-        f"Least even in {words}: {row['resource']}, Jain's index {row['jain_index']:.2f}; "
-        f"node {row['node']} has {row['share_percent']:.0f} % of the sum over {first.height} nodes."
+    return state(
+        TEMPLATES,
+        "balance",
+        [StatedNumber(row["resource"], estimate=row["jain_index"])],
+        measure=words,
+        resource=row["resource"],
+        jain=row["jain_index"],
+        node=row["node"],
+        percent=row["share_percent"],
+        nodes=first.height,
     )
 
 
@@ -209,13 +260,14 @@ def _sort_by_imbalance(study: BottleneckStudy) -> Iterator[tuple[str, pl.DataFra
     yield from ((measure, rows) for measure in MEASURES if (rows := even.filter(measure=measure)).height)
 
 
-def run_variance_sentences(study: BottleneckStudy) -> list[str]:
+def state_run_variance(study: BottleneckStudy) -> ReportFinding:
     """Run-to-run variance by source with the runs needed, or the reason why it was not split."""
     found = study.run_variance
     if found is None:
-        return ["There are too few repeated runs to find the causes of their differences."]
-    left_out = f" Left out: {'; '.join(found.warnings)}." if found.warnings else ""
-    return [f"{found.sentence()}{left_out}"]
+        return state(TEMPLATES, "no variance")
+    warnings = "; ".join(found.warnings)
+    left_out = TEMPLATES["variance: left out"].format(warnings=warnings) if warnings else ""
+    return state(TEMPLATES, "variance", sentence=found.sentence(), left_out=left_out)
 
 
 def plot_curves_by_set_up(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:

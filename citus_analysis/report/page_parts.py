@@ -12,7 +12,6 @@ from citus_analysis.attribution.sentences import (
     write_explanation_sentences,
 )
 from citus_analysis.bottleneck.resources import compute_connection_balance
-from citus_analysis.bottleneck.samples import select_throttling_over_time
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account
 from citus_analysis.plots.node_figures import plot_node_heat_map
@@ -33,15 +32,17 @@ from citus_analysis.published.study import (
     select_unmeasured_rates,
 )
 from citus_analysis.report.bottleneck import (
-    balance_sentences,
     choose_shown_run,
     demand_rows,
-    demand_sentences,
     list_configuration_columns,
     plot_curves_by_set_up,
     plot_node_loads,
-    run_variance_sentences,
     select_shown_verdicts,
+    state_balance,
+    state_connections,
+    state_demands,
+    state_limits,
+    state_run_variance,
     tabulate_missing_measurements,
     tabulate_node_balance,
     tabulate_programs,
@@ -50,11 +51,8 @@ from citus_analysis.report.bottleneck import (
     tabulate_shard_balance,
     tabulate_thresholds,
     tabulate_variance_sources,
-    write_bottleneck_sentences,
-    write_connection_sentences,
 )
 from citus_analysis.report.predictions import predict_with_networks
-from citus_analysis.report.profile import profile_sentences, profile_warnings
 from citus_analysis.report.published import (
     claim_rows,
     fit_sentences,
@@ -69,7 +67,6 @@ from citus_analysis.report.resources import (
     name_run,
     select_shown_throttling,
     write_resource_sentences,
-    write_throttling_warnings,
 )
 from citus_analysis.report.server import (
     change_sentences,
@@ -102,6 +99,5 @@ from citus_analysis.serverlogs.profile import (
 from citus_analysis.spans.composition import compute_fan_out_profile
 from citus_analysis.spans.distribution import compute_percentiles_over_time, sum_statement_times
 from citus_analysis.spans.profile import compute_parts_by_configuration, convert_us_to_ms, states_by_configuration
-from citus_analysis.spans.tail import trace_studies
 
 # ruff: noqa: F401 - notebooks use the names

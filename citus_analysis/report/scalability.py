@@ -23,6 +23,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.operations import is_operation
 from citus_analysis.plots import plot_fits, plot_series
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
+from citus_analysis.report.resources import write_throttling_warnings
 from citus_analysis.report.sentences import (
     ReportFinding,
     StatedNumber,
@@ -897,6 +898,11 @@ class ScalabilityReport:
     def warnings(self) -> list[str]:
         """Caveats of all numbers of the page."""
         return [*self.selection.notes, *write_scalability_warnings(self.selection, [self.workers, self.threads])]
+
+    @property
+    def throttling_warnings(self) -> list[str]:
+        """The effect of a limit that the kernel set on the servers' CPU time."""
+        return write_throttling_warnings(self.throttling)
 
     def further_growth(self, axis: Axis) -> list[ReportFinding]:
         """The growth along an axis of the operations that the findings leave out."""

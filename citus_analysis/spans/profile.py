@@ -25,7 +25,7 @@ from citus_analysis.core.frames import (
 )
 from citus_analysis.defaults import LEVEL, MARGIN, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.runs.selection import Selection
+from citus_analysis.runs.selection import Question, Selection
 from citus_analysis.runs.set_ups import build_series_names, format_setup_value
 from citus_analysis.runs.windows import Windowed, select_measured_rows
 from citus_analysis.schema import DATA_STATEMENTS
@@ -556,6 +556,14 @@ def study_profile(
         InsufficientDataError: none of the runs has sampled statements.
         UnknownNameError: no run has that number of threads.
     """
+    question = Question(level=level, margin=margin)
+    return profile_selected_runs(selection, dataset, question, skip_first=skip_first, threads=threads)
+
+
+def profile_selected_runs(
+    selection: Selection, dataset: TableSource, question: Question, *, skip_first: int, threads: int
+) -> ProfileStudy:
+    """The profile of the statements of selected runs; see :func:`study_profile`."""
     setup = selection.runs.select(_SETUP)
     selected = select_statements(selection, dataset, skip_first=skip_first)
     main, shown = _choose_main_family(selected), choose_profiled_threads(selected, threads)
@@ -568,12 +576,12 @@ def study_profile(
     return ProfileStudy(
         selected,
         profile,
-        profile_percentiles(selected.steady, by=GROUP, level=level),
+        profile_percentiles(selected.steady, by=GROUP, level=question.level),
         _compare_with_client(selected, latencies),
-        _compare_client_percentiles(selected, monitors, level),
-        tuple(_compare_clients(latencies.filter(family=main, threads=shown), level, margin)),
-        tuple(_compare_sizes(selected, selection.runs, main, level, margin)),
-        tuple(_compare_places(selected, main, level, margin)),
+        _compare_client_percentiles(selected, monitors, question.level),
+        tuple(_compare_clients(latencies.filter(family=main, threads=shown), question)),
+        tuple(_compare_sizes(selected, selection.runs, main, question)),
+        tuple(_compare_places(selected, main, question)),
         (int(quality["tasks"].sum()), int(quality["exact"].sum())),
         int(quality["children"].sum()),
         main,
@@ -640,7 +648,7 @@ def _make_mean_latency_expr(role: str) -> pl.Expr:
     return pl.when(operations > 0).then(sum_us / operations)
 
 
-def _compare_clients(latencies: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
+def _compare_clients(latencies: pl.DataFrame, question: Question) -> Iterator[Comparison]:
     """The sampled client against the main clients of the same runs, in the largest cluster, per kind."""
     for (kind,), part in latencies.sort("statement_kind").group_by("statement_kind", maintain_order=True):
         largest = part.filter(pl.col("workers").fill_null(0) == pl.col("workers").fill_null(0).max())
@@ -649,7 +657,7 @@ def _compare_clients(latencies: pl.DataFrame, level: float, margin: float) -> It
         )
         both = means.filter((pl.col("monitor") > 0) & (pl.col("main") > 0)).sort(_RUN)
         if both.height:
-            one = _compare_pairs(both["monitor"], both["main"], level, margin, "latency_us")
+            one = _compare_pairs(both["monitor"], both["main"], question, "latency_us")
             one.stratum.update(kind=str(kind), workers=largest["workers"][0])
             yield one
 
@@ -672,7 +680,7 @@ def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def _compare_sizes(
-    selected: SelectedStatements, runs: pl.DataFrame, main: str, level: float, margin: float
+    selected: SelectedStatements, runs: pl.DataFrame, main: str, question: Question
 ) -> Iterator[Comparison]:
     """Largest against smallest cluster, remote executions, per kind and threads; by block, if there are blocks."""
     remote = selected.steady.filter((pl.col("executed") == "remote") & (pl.col("family") == main))
@@ -687,8 +695,8 @@ def _compare_sizes(
                 one = compare(
                     layout.a,
                     layout.b,
-                    margin,
-                    level=level,
+                    question.margin,
+                    level=question.level,
                     higher_is_better=False,
                     metric="total_us",
                     blocked=layout.paired,
@@ -696,10 +704,10 @@ def _compare_sizes(
                 )
                 one.stratum.update(kind=str(kind), threads=threads, small=low, large=high)
                 found.append(one)
-        yield from compare_many(found, level=level)
+        yield from compare_many(found, level=question.level)
 
 
-def _compare_places(selected: SelectedStatements, main: str, level: float, margin: float) -> Iterator[Comparison]:
+def _compare_places(selected: SelectedStatements, main: str, question: Question) -> Iterator[Comparison]:
     """Local against remote executions of statements that commit nothing, because only these are comparable.
 
     Both of a run are a pair: they were measured at the same time.
@@ -713,17 +721,17 @@ def _compare_places(selected: SelectedStatements, main: str, level: float, margi
         local, remote = (means.filter(executed=place).drop("executed") for place in ("local", "remote"))
         both = local.join(remote, on=_RUN, suffix="_remote")
         if both.height:
-            one = _compare_pairs(both["total_us"], both["total_us_remote"], level, margin, "total_us")
+            one = _compare_pairs(both["total_us"], both["total_us_remote"], question, "total_us")
             one.stratum.update(workers=workers, threads=threads)
             found.append(one)
-    yield from compare_many(found, level=level)
+    yield from compare_many(found, level=question.level)
 
 
-def _compare_pairs(a_us: pl.Series, b_us: pl.Series, level: float, margin: float, metric: str) -> Comparison:
+def _compare_pairs(a_us: pl.Series, b_us: pl.Series, question: Question, metric: str) -> Comparison:
     """Times of the same runs, which were measured at the same time."""
     paired = a_us.len() >= FEWEST_BLOCKS
     a, b = a_us.to_numpy(), b_us.to_numpy()
-    return compare(a, b, margin, level=level, higher_is_better=False, metric=metric, blocked=paired)
+    return compare(a, b, question.margin, level=question.level, higher_is_better=False, metric=metric, blocked=paired)
 
 
 # Tables of a profile with one row per configuration: parts of a statement's time, and its percentiles beside clients.

@@ -19,7 +19,7 @@ from citus_analysis.bottleneck.machine_work import (
     place_text,
 )
 from citus_analysis.bottleneck.study import study_bottleneck
-from citus_analysis.report.bottleneck import demand_sentences
+from citus_analysis.report.bottleneck import state_demands
 from citus_analysis.report.resources import write_foreign_sentences
 from citus_analysis.runs.status import add_machine_doubts
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
@@ -226,7 +226,7 @@ def test_demands_are_refused_where_only_the_machine_of_several_nodes_was_measure
     demands = compute_resource_demands(dataset, study)
     assert "CPU time" not in demands["demand"]
     assert load_bounds(demands).is_empty()
-    assert "are not known" in demand_sentences(find_first_to_saturate(demands))[0]
+    assert "are not known" in str(state_demands(find_first_to_saturate(demands)))
 
 
 def test_demands_of_nodes_are_those_of_their_control_groups() -> None:

@@ -9,7 +9,7 @@ from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
 from citus_analysis.bottleneck.balance import balance_of_nodes, compute_shard_skew
 from citus_analysis.bottleneck.measurements import measure_throttling
 from citus_analysis.dataset import Dataset
-from citus_analysis.report.bottleneck import balance_sentences, choose_shown_run, plot_node_loads
+from citus_analysis.report.bottleneck import choose_shown_run, plot_node_loads, state_balance
 from citus_analysis.schema import TABLES
 
 RUNS = pl.DataFrame({"resource": ["w2"], "run_id": ["r"], "threads": [8]})
@@ -35,7 +35,7 @@ def test_the_figure_shows_the_least_even_run_node_by_node(uneven: BottleneckStud
     assert choose_shown_run(uneven).startswith("uneven-w2-t8-c/")
     first = plot_node_loads(uneven)[0]
     assert {trace.name for trace in first.data} == {"node 0", "node 1", "node 2"}
-    said = balance_sentences(uneven)[0]
+    said = str(state_balance(uneven)[0])
     assert said.startswith("Least even in connections of clients: uneven-w2-t8-c, Jain's index 0.33; node 0 has 100 %")
 
 

@@ -9,7 +9,7 @@ from citus_analysis.published import audit_runs
 from citus_analysis.published.run_checks import collect_audited_tables
 from citus_analysis.report import intensity_table
 from citus_analysis.report.comparison import compare_other_pairs, comparison_panels
-from citus_analysis.report.profile import profile_sentences
+from citus_analysis.report.profile import state_profile
 from citus_analysis.runner import load_experiment, make_plan
 from citus_analysis.runs.selection import USUAL_QUESTION, select_runs
 from citus_analysis.scaling import scale_runs
@@ -125,7 +125,7 @@ def test_the_profile_is_of_the_steady_state(demonstration: Dataset) -> None:
     loads = set(study.profile.filter(statement_kind="insert", workers=4, threads=32)["family"])
     # All runs of 16,000 and 32,000 records are doubtful: they ran beside foreign work.
     assert loads >= {"query from any node", "query from any node, 8,000 records"}
-    sentences = " ".join(profile_sentences(study))
+    sentences = " ".join(map(str, state_profile(study)))
     assert "takes 27.1 ms on the server in the steady state: 10 % in the parent, 6 % in the child and 84 %" in sentences
     assert "126 of 623 remote INSERTs (20 %) opened one" in sentences
 

@@ -10,10 +10,10 @@ from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.report.bottleneck import (
-    demand_sentences,
-    write_bottleneck_sentences,
-    write_connection_sentences,
-    write_generator_sentence,
+    state_connections,
+    state_demands,
+    state_generator,
+    state_limits,
 )
 from citus_analysis.report.predictions import write_what_if_sentences
 from citus_analysis.report.render import render_report
@@ -59,8 +59,8 @@ def study(limited: Dataset) -> BottleneckStudy:
 
 
 def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckStudy) -> None:
-    assert len(write_bottleneck_sentences(study)) == 6
-    head, generator, *each = write_bottleneck_sentences(study, most=8)
+    assert len(state_limits(study)) == 6
+    head, generator, *each = map(str, state_limits(study, most=8))
     assert head.startswith("Of 8 configurations, the first limit is ")
     assert generator == "The load generator is the first limit in 1 of 8 configurations: starved-w0-t8-c."
     assert len(each) == 8
@@ -71,14 +71,14 @@ def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckSt
 
 
 def test_whether_it_is_the_load_generator_needs_sessions(limited: Dataset) -> None:
-    assert write_generator_sentence(study_bottleneck(limited, "lock-*")) == "The load generator is not the first limit."
+    assert str(state_generator(study_bottleneck(limited, "lock-*"))) == "The load generator is not the first limit."
 
 
 def test_demands_name_the_closest_bound(limited: Dataset, study: BottleneckStudy) -> None:
-    (sentence,) = demand_sentences(find_first_to_saturate(compute_resource_demands(limited, study)))
+    sentence = str(state_demands(find_first_to_saturate(compute_resource_demands(limited, study))))
     assert " is closest to its bound: " in sentence
     assert "CPU time of node 0 would be used up at" in sentence
-    assert "are not known" in demand_sentences(pl.DataFrame())[0]
+    assert "are not known" in str(state_demands(pl.DataFrame()))
 
 
 def test_without_traces_nothing_is_predicted(limited: Dataset) -> None:
@@ -140,7 +140,7 @@ def test_connections_between_nodes_are_counted_by_resource() -> None:
         for name, value in zip(names, counts, strict=True)
     ]
     outside = {**rows[0], "run_id": None, "value": 1000.0}
-    assert write_connection_sentences(pl.DataFrame([*rows, outside])) == [
+    assert [*map(str, state_connections(pl.DataFrame([*rows, outside])))] == [
         "b: in 1 run nodes used connections to one another 100 times, and made 50 of them anew (50 %); "
         "3 attempts failed.",
         "a: in 1 run nodes used connections to one another 100 times, and made 2 of them anew (2 %).",

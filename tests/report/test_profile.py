@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.profile import profile_sentences, profile_warnings
+from citus_analysis.report.profile import state_profile, write_profile_caveats
 from citus_analysis.runs.selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.profile import ProfileStudy, study_profile
@@ -90,7 +90,7 @@ def test_names_say_which_times_lack_the_commit(study: ProfileStudy) -> None:
 
 
 def test_warnings_say_where_the_commit_is(study: ProfileStudy) -> None:
-    text = " ".join(profile_warnings(study))
+    text = " ".join(write_profile_caveats(study))
     assert "its WAL flush is not in C (remote INSERT of set-up binary)" in text
     assert "T ends before the commit" in text
     assert "SELECT" not in text
@@ -123,13 +123,13 @@ def test_what_the_logs_leave_out_is_said(
     given: Tables, selection: Selection, counts: dict[str, int], sentence: str, warning: str | None
 ) -> None:
     study = study_profile(selection, with_quality(given, **counts), skip_first=0)
-    assert sentence in profile_sentences(study)[-1]
-    first = profile_warnings(study)[0]
+    assert sentence in str(state_profile(study)[-1])
+    first = write_profile_caveats(study)[0]
     assert (warning in first) if warning else first.startswith("These times do not all cover the same work")
 
 
 def test_sentences_state_shares_and_verdicts(study: ProfileStudy) -> None:
-    sentences = profile_sentences(study)
+    sentences = [*map(str, state_profile(study))]
     assert 3 <= len(sentences) <= 6
     assert sentences[-1].endswith("all 10 tasks on other nodes were paired exactly with their execution.")
     assert "20 % in the parent, 50 % in the child and 30 % between them" in sentences[0]
@@ -176,7 +176,9 @@ def test_statements_outside_the_measured_window_are_left_out_and_said(given: Tab
     study = study_profile(select_runs(tables), tables, skip_first=0)
     late = placed.filter(pl.col("session_seq") > 10).height
     assert (study.window.outside, study.statements.height) == (late, placed.height - late)
-    assert f"{late} of {placed.height} sampled statements began before or ended after" in profile_warnings(study)[0]
+    assert (
+        f"{late} of {placed.height} sampled statements began before or ended after" in write_profile_caveats(study)[0]
+    )
 
     afterwards = placed.with_columns(start_time=at + timedelta(seconds=30), end_time=at + timedelta(seconds=30))
     with pytest.raises(InsufficientDataError, match="began before or ended after the time in which all"):
@@ -185,4 +187,4 @@ def test_statements_outside_the_measured_window_are_left_out_and_said(given: Tab
     elsewhere = placed.with_columns(start_time=at + timedelta(hours=5), end_time=at + timedelta(hours=5))
     study = study_profile(select_runs(tables), Tables(**tables.tables | {"statements": elsewhere}), skip_first=0)
     assert (study.window.outside, study.statements.height) == (0, placed.height)
-    assert "The clocks of clients and servers differ widely in 9 runs" in profile_warnings(study)[0]
+    assert "The clocks of clients and servers differ widely in 9 runs" in write_profile_caveats(study)[0]

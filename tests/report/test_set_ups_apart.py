@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.report.bottleneck import list_configuration_columns, write_bottleneck_sentences
+from citus_analysis.report.bottleneck import list_configuration_columns, state_limits
 from tests.dataset.study.outputs import write_pgbench
 
 
@@ -24,7 +24,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_bottleneck_names_each_configuration(dataset: Path) -> None:
     study = ca.bottleneck.study_bottleneck(ca.open_dataset(dataset))
-    sentences = write_bottleneck_sentences(study)[2:]
+    sentences = [*map(str, state_limits(study))][2:]
     assert len(set(sentences)) == len(sentences) == 4
     assert sentences[0].startswith("tree, pg15, TPC-B (sort of), 16 threads: ")
     assert list_configuration_columns(study.to_polars()) == ["resource", "set_up", "operation", "threads"]

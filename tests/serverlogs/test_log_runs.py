@@ -9,7 +9,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.report.profile import profile_sentences
+from citus_analysis.report.profile import state_profile
 from citus_analysis.report.render import render_report
 from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_runs import LogRuns
@@ -95,7 +95,7 @@ def test_the_profile_of_logs_is_that_of_the_benchmark(logs: Dataset, recorded_da
     shown = found.profile.select(*by, "quantity", "n", "mean_us").drop_nulls("mean_us")
     known = expected.filter(pl.col("statement_kind") == "insert").select(shown.columns).drop_nulls("mean_us")
     assert shown.sort(*by, "quantity").rows() == known.sort(*by, "quantity").rows()
-    sentences = profile_sentences(found)
+    sentences = [*map(str, state_profile(found))]
     assert "with an unknown number of client threads, a remote INSERT takes 1.188 ms" in sentences[0]
 
 
