@@ -187,12 +187,8 @@ def comparison_panels(
     Raises:
         UnknownNameError: no variant has the name of the base, or there is no such column.
     """
-    return compare_with_base(selection, base, Question(pool=split_names(pool), level=level, margin=margin))
-
-
-def compare_with_base(selection: Selection, base: str, question: Question) -> ComparisonPanels:
-    """Compare every variant with the base, cell by cell; see :func:`comparison_panels`."""
-    runs, start, level = selection.runs, find_base_variant(selection, base), question.level
+    question = Question(pool=split_names(pool), level=level, margin=margin)
+    runs, start = selection.runs, find_base_variant(selection, base)
     found = _compare_by_variant(runs, start, question)
     placed = tuple(_add_strata(found.comparisons))
     ratios = _tabulate_ratios(placed)
@@ -1180,7 +1176,7 @@ def compare_set_ups(dataset: TableSource, question: Question, base: str = "") ->
         >>> print(*found.findings, sep="\n")  # doctest: +SKIP
     """
     selection, level = select_asked_runs(dataset, question), question.level
-    panels = compare_with_base(selection, base, question)
+    panels = comparison_panels(selection, base=base, pool=question.pool, level=level, margin=question.margin)
     attributed, unexplained = attribute_differences(panels.comparisons, dataset, question)
     stated = published()
     counted = convert_to_polars(dataset.table("client_metrics")).join(selection.runs, on="run_id", how="semi")

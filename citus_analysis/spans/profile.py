@@ -26,7 +26,7 @@ from citus_analysis.core.frames import (
 from citus_analysis.defaults import LEVEL, MARGIN, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs.selection import Question, Selection
-from citus_analysis.runs.set_ups import build_series_names, format_setup_value
+from citus_analysis.runs.set_ups import CONFIGURATION, build_series_names, format_setup_value
 from citus_analysis.runs.windows import Windowed, select_measured_rows
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.coarse import (
@@ -64,8 +64,8 @@ _SELECTED_STATEMENTS_RUN: Final = ("resource", "run_id")
 _SELECTED_STATEMENTS_SETUP: Final = (*_SELECTED_STATEMENTS_RUN, "family", "workers", "threads")
 #: Columns of runs of which statements with different values are not pooled.
 _NOT_POOLED: Final = (
-    *("system", "settings", "cpu_per_node", "phase", "workload", "query_mode", "limit", "arrivals"),
-    *("records", "scale_factor", "operations", "drivers", "experiment"),
+    *(name for name in CONFIGURATION if name not in (*GROUP, "operation", "monitored")),
+    "experiment",
 )
 #: Where fewer of a configuration's statements have their connections already, opening one is its steady state
 #: (`citus.max_cached_conns_per_worker = 0`, a client that connects for each statement).

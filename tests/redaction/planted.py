@@ -100,9 +100,9 @@ def _files() -> dict[str, str]:
             _DATA / "clients" / "benchbase" / "tpcc-2023_2026-11-22_19-35-56.metrics.json"
         ).replace('"postgres"', f'"{NAME}"'),
         "READ.hlog": _mixed(_read(_DATA / "clients" / "hdrhistogram" / "tagged.hlog")),
+        **{f"samples/{name}.out": _mixed(_read(path)) for name, path in _list_sampler_fixtures().items()},
         "iostat.out": _mixed(_read(_DATA / "samplers" / "iostat-xs.out")).replace("vda", NAME),
         "iostat.json": _read(_DATA / "samplers" / "iostat-y.json").replace("vda", NAME),
-        "vmstat.out": _mixed(_read(_DATA / "samplers" / "vmstat-default.out")),
         "samples/sar.out": _mixed(_read(_SYSSTAT / "sar-f-C.out")),
         "samples/mpstat.out": _mixed(_read(_SYSSTAT / "mpstat-P.out")),
         "samples/pidstat.out": _mixed(_read(_SYSSTAT / "pidstat-urdw.out")),
@@ -129,6 +129,12 @@ def _files() -> dict[str, str]:
         "results.csv": f"system,clients,tps,note\n{_cell(NAME)},4,100.5,{_cell(FORMS[0])}\n{_cell(NAME)},8,180.5,x\n",
         f"unknown-{NAME}.bin": "\n".join(FORMS),
     }
+
+
+def _list_sampler_fixtures() -> dict[str, Path]:
+    """The first recorded text of each sampler, so that a new one takes part without being named here."""
+    texts = sorted((_DATA / "samplers").glob("*.out"), reverse=True)
+    return {path.stem.split("-")[0]: path for path in texts}
 
 
 def _read(path: Path) -> str:
