@@ -20,6 +20,7 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs.selection import Question, split_names
 from citus_analysis.runs.set_ups import LOAD, format_stratum
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.stats import Interval, find_changes
@@ -451,12 +452,15 @@ def track(
         ],
         how="diagonal_relaxed",
     )
+    question = Question(only=dict(only or {}), include_status=split_names(include_status), pool=tuple(pool))
     notes: list[str] = []
     series: list[TrackedSeries] = []
     for metric in names:
-        runs, said = _build_run_history(sources, metric, only, include_status)
+        runs, said = _build_run_history(sources, metric, question)
         notes += said
-        series += [_track_series(metric, key, part, settings, alpha) for key, part in _iterate_strata(runs, pool)]
+        series += [
+            _track_series(metric, key, part, settings, alpha) for key, part in _iterate_strata(runs, question.pool)
+        ]
     judged = sum(one.found.judged for one in series)
     if judged > 1:
         notes.append(f"{judged} series: {judged * alpha:.2g} false alarms are to be expected if all are quiet")
@@ -512,17 +516,14 @@ def _name_datasets(datasets: Sequence[TableSource] | Mapping[str, TableSource]) 
 
 
 def _build_run_history(
-    sources: Mapping[str, TableSource],
-    metric: str,
-    only: Mapping[str, object] | None,
-    include_status: str | Collection[str],
+    sources: Mapping[str, TableSource], metric: str, question: Question
 ) -> tuple[pl.DataFrame, list[str]]:
     """The runs of all datasets in the order of time, each with its dataset and its other measures."""
     parts: list[pl.DataFrame] = []
     notes: list[str] = []
     for name, source in sources.items():
         try:
-            runs, said = select_runs_with_metric(source, metric, include_status, only)
+            runs, said = select_runs_with_metric(source, metric, question.include_status, question.only)
         except InsufficientDataError as error:
             notes.append(f"{name}: {error.problem}")
             continue

@@ -38,7 +38,7 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs.selection import check_known, matching
+from citus_analysis.runs.selection import USUAL_QUESTION, Question, check_known, matching, split_names
 from citus_analysis.runs.set_ups import LOAD, add_operation_column, add_setup_descriptions
 from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.runs.windows import select_measured_rows
@@ -154,7 +154,8 @@ def study_bottleneck(
         UsageError: a threshold is out of its range.
     """
     limits = Thresholds.of(thresholds)
-    runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), include_status)
+    question = Question(resources, include_status=split_names(include_status), level=level)
+    runs, doubted = select_undisturbed_runs(read_configured_runs(dataset, resources), question)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", hint="ingest the files of a load generator")
     tables = _read_resource_tables(dataset, resources)
@@ -167,7 +168,7 @@ def study_bottleneck(
     loads = compute_node_loads(tables, statements := _read_measured_statements(dataset, runs), runs)
     # Runs of which nothing says what they did repeat nothing.
     known = runs.drop_nulls("operation")
-    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, include_status)
+    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question)
     return BottleneckStudy(
         verdicts=tuple(_determine_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
@@ -186,15 +187,15 @@ def study_bottleneck(
             *doubted,
             *_write_study_warnings(matrix, sessions, statements),
             *_describe_unplaced(tables, runs),
-            *_describe_included_runs(runs, include_status),
+            *_describe_included_runs(runs, question),
         ),
         n=runs.height,
     )
 
 
-def _describe_included_runs(runs: pl.DataFrame, include_status: str | Collection[str]) -> list[str]:
+def _describe_included_runs(runs: pl.DataFrame, question: Question) -> list[str]:
     """Words on degraded runs in the factors; the limits are those of all runs."""
-    statuses = list_included_statuses(include_status)
+    statuses = list_included_statuses(question.include_status)
     return write_used_run_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
 
 
@@ -211,18 +212,16 @@ def read_configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataF
     )
 
 
-def select_undisturbed_runs(
-    runs: pl.DataFrame, include_status: str | Collection[str] = ()
-) -> tuple[pl.DataFrame, list[str]]:
+def select_undisturbed_runs(runs: pl.DataFrame, question: Question = USUAL_QUESTION) -> tuple[pl.DataFrame, list[str]]:
     """Runs without doubtful ones of configurations that have others, and words on those that are left out or kept.
 
     Args:
         runs: result of :func:`read_configured_runs`.
-        include_status: `doubtful` to keep all.
+        question: its statuses; `doubtful` among them keeps all.
     """
     doubtful = pl.col("status") == "doubtful"
     number = runs.filter(doubtful).height
-    if not number or "doubtful" in list_included_statuses(include_status):
+    if not number or "doubtful" in list_included_statuses(question.include_status):
         return runs, []
     kept = runs.filter(~doubtful | doubtful.all().over(CONFIGURATION))
     only = kept.filter(doubtful).select(CONFIGURATION).n_unique()

@@ -7,7 +7,7 @@ variances and twice their three covariances.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -23,6 +23,7 @@ from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_
 from citus_analysis.core.type_aliases import Bools, Floats
 from citus_analysis.defaults import ASSURANCE, LEVEL, POWER, SEED
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs.selection import USUAL_QUESTION, Question
 from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.spans.tail import find_autovacuum_intervals
 from citus_analysis.stats.distributions import (
@@ -576,7 +577,7 @@ def run_factors(
     autovacuum: pl.DataFrame,
     settings: pl.DataFrame,
     configuration: Sequence[str],
-    include_status: str | Collection[str] = (),
+    question: Question = USUAL_QUESTION,
 ) -> pl.DataFrame:
     """The runs that are ok or allowed, with a number for each factor; null if it is not known.
 
@@ -587,7 +588,7 @@ def run_factors(
         autovacuum: records of kind `autovacuum`, rows of `log_events`.
         settings: the table `settings`.
         configuration: columns that identify a configuration.
-        include_status: `degraded` to include degraded runs.
+        question: the statuses of runs that are included.
 
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
@@ -596,7 +597,7 @@ def run_factors(
         iteration, where iterations are blocks; null elsewhere).
     """
     done = runs.filter(
-        pl.col("status").is_in(list_included_statuses(include_status)) & (pl.col("throughput_ops_s") > 0)
+        pl.col("status").is_in(list_included_statuses(question.include_status)) & (pl.col("throughput_ops_s") > 0)
     )
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
     under_way = measured.filter(pl.col("metric") == _UNDER_WAY).group_by(RUN, maintain_order=True)
