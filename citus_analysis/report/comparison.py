@@ -73,10 +73,13 @@ from citus_analysis.texts.words import (
     pluralize,
 )
 
-_CELL: Final = ("operation", "workers", "threads")
-#: Columns of a stratum that are told by the cell, or by the names of set-ups.
-_PLACED: Final = (*_CELL, "phase", "workload", "system", "family", "settings", "drivers", "monitored", "cpu_per_node")
-#: Columns that may differ within a cell; differences are stated.
+_COMPARED_AT: Final = ("operation", "workers", "threads")
+#: Columns of a stratum that are told by operation, size and threads, or by the names of set-ups.
+_PLACED: Final = (
+    *_COMPARED_AT,
+    *("phase", "workload", "system", "family", "settings", "drivers", "monitored", "cpu_per_node"),
+)
+#: Columns that may differ within a comparison; differences are stated.
 _SAID: Final = {
     "records": "records",
     "scale_factor": "scaling factor",
@@ -107,13 +110,13 @@ class ComparisonPanels:
 
     Attributes:
         base: name of the base variant.
-        found: the comparisons, cell by cell.
-        means: per compared cell and variant, of the runs that were compared: n, mean, sd, low, high; of all runs if
-            nothing is compared.
-        ratios: per cell and variant other than the base: ratio with the interval that decided, verdict, runs still
-            needed, other differences, and how the runs lie in time to those of the base (`order`). `load` names other
-            parts of the load in which the cells differ.
-        alone: variants with no cell in common with the base.
+        found: the comparisons, configuration by configuration.
+        means: per compared configuration and variant, of the runs that were compared: n, mean, sd, low, high; of all
+            runs if nothing is compared.
+        ratios: per configuration and variant other than the base: ratio with the interval that decided, verdict, runs
+            still needed, other differences, and how the runs lie in time to those of the base (`order`). `load` names
+            other parts of the load in which these differ.
+        alone: variants with no configuration in common with the base.
         margin: relative difference that counts as none.
     """
 
@@ -126,8 +129,8 @@ class ComparisonPanels:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons of `ratios`, each with its cell and other differences in `stratum`."""
-        return tuple(_add_strata(self.found.comparisons))
+        """The comparisons of `ratios`, each with its place and other differences in `stratum`."""
+        return tuple(_add_places(self.found.comparisons))
 
     def plot(self, *, most: int = 25) -> list[go.Figure]:
         """Ratios to the base with their intervals, one figure for each operation.
@@ -154,12 +157,12 @@ class ComparisonPanels:
         )
         load = ["load"] if shown["load"].n_unique() > 1 else []
         found = ("ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
-        return shown.select(*_CELL, *load, "variant", *found)
+        return shown.select(*_COMPARED_AT, *load, "variant", *found)
 
     def means_table(self) -> pl.DataFrame:
         """The means for readers: n, mean with its interval, and standard deviation of each set-up that is compared."""
         load = ["load"] if self.means["load"].n_unique() > 1 else []
-        return self.means.select(*_CELL, *load, "variant", "n", "mean", "low", "high", "sd")
+        return self.means.select(*_COMPARED_AT, *load, "variant", "n", "mean", "low", "high", "sd")
 
     def operations(self) -> list[str]:
         """Names of the operations in which something is compared."""
@@ -174,7 +177,7 @@ def comparison_panels(
     level: float = LEVEL,
     margin: float = MARGIN,
 ) -> ComparisonPanels:
-    """Compare every variant with the base, cell by cell; verdicts are adjusted per operation (Holm).
+    """Compare every variant with the base, configuration by configuration; verdicts are adjusted per operation (Holm).
 
     Args:
         selection: runs with their set-up.
@@ -190,7 +193,7 @@ def comparison_panels(
     question = Question(pool=split_names(pool), level=level, margin=margin)
     runs, start = selection.runs, find_base_variant(selection, base)
     found = _compare_by_variant(runs, start, question)
-    placed = tuple(_add_strata(found.comparisons))
+    placed = tuple(_add_places(found.comparisons))
     ratios = _tabulate_ratios(placed)
     means = _summarise_compared_runs(placed, level) if placed else _summarise_all_runs(runs, found.strata, level)
     met = set(ratios["variant"]) | {start}
@@ -201,22 +204,24 @@ def _summarise_compared_runs(comparisons: Sequence[Comparison], level: float) ->
     """The mean of each set of runs that was compared, once."""
     sides: dict[tuple[object, ...], pl.DataFrame] = {}
     for one in comparisons:
-        place = {**{name: one.stratum[name] for name in _CELL}, "load": one.stratum["load"]}
+        place = {**{name: one.stratum[name] for name in _COMPARED_AT}, "load": one.stratum["load"]}
         for name, runs in zip((one.label_a, one.label_b), one.sides or (), strict=True):
             key = (*place.values(), name, tuple(runs["run_id"].sort()) if "run_id" in runs.columns else runs.height)
             sides.setdefault(key, runs.with_columns(load=pl.lit(place["load"])))
     rows = pl.concat([runs.with_columns(_side=pl.lit(i)) for i, runs in enumerate(sides.values())])
     means = summarise_runs(
-        rows, METRIC, by=[*_CELL, "load", "variant", "_side"], level=level, include_status=AS_SELECTED
+        rows, METRIC, by=[*_COMPARED_AT, "load", "variant", "_side"], level=level, include_status=AS_SELECTED
     )
     return means.drop("_side")
 
 
 def _summarise_all_runs(runs: pl.DataFrame, strata: Sequence[str], level: float) -> pl.DataFrame:
     """The means of all configurations, where nothing is compared."""
-    groups = list(dict.fromkeys([*_CELL, *strata, "variant"]))
-    means = summarise_runs(runs.sort(*_CELL, "variant"), METRIC, by=groups, level=level, include_status=AS_SELECTED)
-    others = [name for name in strata if name not in (*_CELL, "phase", "workload")]
+    groups = list(dict.fromkeys([*_COMPARED_AT, *strata, "variant"]))
+    means = summarise_runs(
+        runs.sort(*_COMPARED_AT, "variant"), METRIC, by=groups, level=level, include_status=AS_SELECTED
+    )
+    others = [name for name in strata if name not in (*_COMPARED_AT, "phase", "workload")]
     load = build_series_names(means.select(others)) if others else pl.Series([""] * means.height, dtype=pl.String)
     return means.with_columns(load=load)
 
@@ -229,7 +234,7 @@ def sort_naturally(names: Collection[str]) -> tuple[str, ...]:
 def _compare_by_variant(
     runs: pl.DataFrame, base: str, question: Question, within: Sequence[str] | None = None
 ) -> RunComparison:
-    """The result of `compare DIR --by variant --base BASE`; empty if no cell has two variants."""
+    """The result of `compare DIR --by variant --base BASE`; empty if no configuration has two variants."""
     pool, level, margin = question.pool, question.level, question.margin
     asked = partial(compare_runs, pool=pool, level=level, margin=margin, include_status=AS_SELECTED)
     try:
@@ -257,14 +262,14 @@ def find_base_variant(selection: Selection, base: str) -> str:
     return short[0]
 
 
-def _add_strata(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
-    """Comparisons with their cell, other parts of the load and other differences in `stratum`."""
+def _add_places(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Comparisons with their place, other parts of the load and other differences in `stratum`."""
     strata = [one.stratum for one in comparisons]
     names = [name for name in dict.fromkeys(name for one in strata for name in one) if name not in _PLACED]
     varying = [name for name in names if len({one.get(name) for one in strata}) > 1]
     for one in comparisons:
         mine, reference = one.sides or (pl.DataFrame(), pl.DataFrame())
-        place = {name: mine[name][0] if name in mine.columns else None for name in _CELL}
+        place = {name: mine[name][0] if name in mine.columns else None for name in _COMPARED_AT}
         load = ", ".join(filter(None, (_load_words(name, one.stratum.get(name)) for name in varying)))
         words = {"load": load, "differs": _differs(mine, reference), "n_base": reference.height}
         yield replace(one, stratum={**place, **words})
@@ -300,7 +305,7 @@ def _format_size(value: int | str) -> str:
 def _tabulate_ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
     rows = [
         {
-            **{name: c.stratum[name] for name in (*_CELL, "load")},
+            **{name: c.stratum[name] for name in (*_COMPARED_AT, "load")},
             "variant": c.label_a,
             "ratio": c.ratio.estimate,
             **dict(zip(("low", "high"), c.deciding.ends, strict=True)),
