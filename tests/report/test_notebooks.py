@@ -10,6 +10,7 @@ import pytest
 
 from citus_analysis.core.extras import refuse_imports
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.report import page_parts
 from citus_analysis.report.html import HOW_TO_READ
 from citus_analysis.report.notebooks import (
     NEEDS,
@@ -71,6 +72,10 @@ def test_reports_import_what_a_reader_would_type(path: Path) -> None:
     assert names <= {"citus_analysis", "polars"}
     for node in imported:
         if [alias.name for alias in node.names] == ["page_parts"]:
+            used = {
+                node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "parts"
+            }
+            assert used <= set(vars(page_parts))
             continue
         module = import_module(str(node.module))
         assert module.__name__ == "citus_analysis.defaults" or module.__name__.split(".")[1] in ANALYSES
