@@ -11,6 +11,7 @@ from citus_analysis.attribution.sentences import (
     tabulate_throughput_parts,
     write_explanation_sentences,
 )
+from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.resources import compute_connection_balance
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account
