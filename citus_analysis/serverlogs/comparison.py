@@ -20,7 +20,6 @@ import polars as pl
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
-from citus_analysis.runs.selection import Question
 from citus_analysis.serverlogs.profile import ServerProfile
 from citus_analysis.stats import Comparison, check_independence, compare, compare_many
 from citus_analysis.stats.warmup import estimate_effective_sample_size
@@ -98,12 +97,13 @@ def compare_servers(
         after = ca.server_profile(ds, since="2026-03-01 12:00")
         ca.compare_servers(after, before).statements
     """
-    question = Question(level=level, margin=margin)
     shared = _select_shared_statements(tested, base).head(most)
     enough = shared.filter(pl.min_horizontal("timed", "timed_base") >= FEWEST)
     durations = [_collect_durations(side, enough) for side in (tested, base)]
     found = [
-        _compare_statement_times(row, question, *(side[tuple(row[name] for name in _KEYS)] for side in durations))
+        _compare_statement_times(
+            row, *(side[tuple(row[name] for name in _KEYS)] for side in durations), level=level, margin=margin
+        )
         for row in enough.iter_rows(named=True)
     ]
     comparisons = compare_many(found, level=level)
@@ -151,13 +151,15 @@ def compute_block_means(durations: Floats) -> tuple[Floats, float]:
     return means, max(2.0, worth)
 
 
-def _compare_statement_times(row: dict[str, object], question: Question, a: Floats, b: Floats) -> Comparison:
+def _compare_statement_times(
+    row: dict[str, object], a: Floats, b: Floats, *, level: float, margin: float
+) -> Comparison:
     (means_a, worth_a), (means_b, worth_b) = compute_block_means(a), compute_block_means(b)
     found = compare(
         means_a,
         means_b,
-        question.margin,
-        level=question.level,
+        margin,
+        level=level,
         higher_is_better=False,
         label_a="the window",
         label_b="the base",
