@@ -30,6 +30,7 @@ class Pidstat(SysstatText):
     name: ClassVar[str] = "pidstat"
     version: ClassVar[int] = 3
     tables = ("process_samples",)
+    dropped = "stacks, priorities, and numbers of threads and of open files"
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers, which begin with the user and end with the command."""

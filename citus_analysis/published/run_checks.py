@@ -163,6 +163,50 @@ def possible_values(tables: RunTables) -> Iterator[WeightedFinding]:
         yield make_run_finding(cells, row["expected"], stated, amber=amber, weight=row["samples"])
 
 
+def run_times(tables: RunTables) -> Iterator[WeightedFinding]:
+    """No run ends before it begins."""
+    if not {"start_time", "end_time"} <= set(tables.runs.columns):
+        return
+    for run in tables.runs.filter(pl.col("end_time") < pl.col("start_time")).iter_rows(named=True):
+        red = "it ends before it begins: a clock was set, or its times are of different zones (--meta timezone=...)"
+        yield make_run_finding(run, f"an end after {run['start_time']}", str(run["end_time"]), red=red)
+
+
+#: So many digits of measured numbers do not agree by chance.
+_TELLING_DIGITS: Final = 10
+_OF_OUTPUT: Final = ("resource", "run_id", "section", "metric", "value")
+
+
+def distinct_outputs(tables: RunTables) -> Iterator[WeightedFinding]:
+    """Runs that are stated as different were measured, and are no copies of one output."""
+    if not set(_OF_OUTPUT) <= set(tables.client_metrics.columns):
+        return
+    values = tables.client_metrics.select(_OF_OUTPUT).filter(pl.col("run_id").is_not_null()).cast({"value": pl.Float64})
+    values = values.with_columns(
+        pl.col("section", "metric").cast(pl.String).fill_null(""), text=pl.col("value").cast(pl.String)
+    )
+    is_measured = pl.col("value").is_finite() & (pl.col("value") != pl.col("value").round())
+    digits = pl.when(is_measured).then(pl.col("text").str.replace_all(r"[^0-9]", "").str.len_chars()).otherwise(0)
+    outputs = (
+        values.with_columns(digits=digits)
+        .sort("run_id", "section", "metric", "value")
+        .group_by("resource", "run_id", maintain_order=True)
+        .agg(
+            numbers=pl.concat_str("section", "metric", "text", separator=" ").str.join("\n"),
+            count=pl.len(),
+            # A number that a summary repeats tells once.
+            digits=pl.struct("text", "digits").unique().struct.field("digits").sum(),
+        )
+        .filter(pl.col("digits") >= _TELLING_DIGITS)
+    )
+    for _, same in outputs.group_by("numbers", maintain_order=True):
+        first, *others = same.iter_rows(named=True)
+        for row in others:
+            amber = f"its output is that of {first['run_id']}: a copy is no repeat, and narrows every interval"
+            stated = f"the same {pluralize(row['count'], 'number')} as {first['run_id']}"
+            yield make_run_finding(row, "numbers of its own", stated, amber=amber, weight=row["count"])
+
+
 # Checks for numbers of YCSB with misleading names.
 #
 # - YCSB 0.2.0 to 0.3.1 with `measurementtype=hdrhistogram` print the 90th percentile under the name of the 95th (YCSB
@@ -503,6 +547,6 @@ RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[WeightedFinding]]]] =
     for one in (
         *(run_status, client_totals, throughput_identity, parts_add_up, littles_law, percentiles_ordered),
         *(coarse_percentiles, percentile_label, measurement_interval, coordinated_omission, series_add_up),
-        *(possible_values, run_length, iterations, interval_resolution),
+        *(possible_values, run_times, distinct_outputs, run_length, iterations, interval_resolution),
     )
 }

@@ -55,6 +55,8 @@ ADVICE: Final = {
     "measurement_interval": "Compare latencies with runs of the same measurement.interval only.",
     "coordinated_omission": "Use the intended latencies: they contain the time that operations waited to be sent.",
     "series_add_up": "Look for lines that are missing from the client's log.",
+    "run_times": "State the zone of the clock, or correct the stated times.",
+    "distinct_outputs": "Remove the copies, or state why several runs printed the same numbers.",
     "possible_values": "Look at these lines: a counter went back, or this release of the tool prints wrong values.",
     "run_length": "Measure for 30 s or longer.",
     "iterations": "Repeat each configuration at least three times.",

@@ -71,7 +71,7 @@ class TestRecordings:
     def test_real_runs_do_not_contradict_themselves(self, honest: AuditResult) -> None:
         assert not honest.has_red
         # Of samples only those whose values cannot be are findings.
-        assert set(honest.details["check"]) == RUN_CHECKS.keys() - {"possible_values"}
+        assert set(honest.details["check"]) == RUN_CHECKS.keys() - {"possible_values", "run_times", "distinct_outputs"}
 
     def test_every_run_is_looked_at(self, honest: AuditResult, recorded: Tables) -> None:
         assert details(honest, "run_status")["row"].to_list() == recorded.runs["run_id"].to_list()
@@ -277,3 +277,20 @@ def test_runs_alone_are_enough(recorded: Tables) -> None:
 
 def test_no_runs_no_findings() -> None:
     assert audit_runs(TABLES["runs"].empty()).verdict == "green"
+
+
+class TestCopiesAndTimes:
+    def test_a_copy_that_claims_to_be_a_repeat_is_doubtful(self, recorded: Tables) -> None:
+        first, second = recorded.runs["run_id"].to_list()[:2]
+        metrics = recorded.client_metrics
+        copied = metrics.filter(run_id=first).with_columns(run_id=pl.lit(second, metrics["run_id"].dtype))
+        others = metrics.filter(pl.col("run_id").ne_missing(second))
+        found = details(replace(recorded, client_metrics=pl.concat([others, copied])).audit(), "distinct_outputs")
+        assert found["row"].to_list() == [max(first, second)]
+        assert f"its output is that of {min(first, second)}" in found["explanation"].item()
+
+    def test_a_run_that_ends_before_it_begins_contradicts_itself(self, recorded: Tables) -> None:
+        run = recorded.runs["run_id"][0]
+        early = pl.when(run_id=run).then(pl.col("start_time").dt.offset_by("-1h")).otherwise("end_time")
+        result = replace(recorded, runs=recorded.runs.with_columns(end_time=early)).audit()
+        assert details(result, "run_times").select("severity", "row").rows() == [("red", run)]
