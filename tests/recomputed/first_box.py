@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from citus_analysis.report import Page
+from citus_analysis.report.sentences import ReportFinding
 from tests.recordings import ROOT
 
 
@@ -21,8 +22,8 @@ def read_first_box(page: str, dataset: Path) -> list[str]:
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     found = list[str]()
 
-    def take(_: Page, sentences: list[str]) -> None:
-        found.extend(sentences)
+    def take(_: Page, findings: list[str | ReportFinding]) -> None:
+        found.extend(map(str, findings))
         raise _Found
 
     names: dict[str, Any] = {}
