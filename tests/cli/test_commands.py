@@ -247,14 +247,14 @@ def test_a_panic_of_a_library_is_a_defect(
     assert "unexpected Panic: index out of bounds" in capsys.readouterr().err
 
 
-def test_sql_formats(dataset: Path) -> None:
+def test_sql_formats(dataset: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     query = (
         "SELECT iteration, throughput_ops_s AS x, monitored AS m, NULL AS n, 'NaN'::DOUBLE AS f FROM runs ORDER BY 1"
     )
 
     def printed(how: str) -> bytes:
-        command = [*CITUS_ANALYSIS, "sql", str(dataset), query, "--format", how]
-        return subprocess.run(command, capture_output=True, check=True).stdout
+        assert run("sql", dataset, query, "--format", how) == 0
+        return capfdbinary.readouterr().out
 
     assert printed("table").decode().splitlines() == [
         "iteration    x  m     n    f",

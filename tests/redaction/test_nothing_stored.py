@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import io
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from citus_analysis.cli import main
 from citus_analysis.dataset import open_dataset
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats import formats
 from citus_analysis.schema import TABLES
 from tests.redaction.planted import FORMS, HARD, NAME, NEEDLE, plant, plant_collections
 
-_COMMAND = [sys.executable, "-m", "citus_analysis"]
+pytestmark = pytest.mark.usefixtures("kept_kernels")
 
 
 def said(*arguments: object) -> str:
     """What a command prints on both streams."""
-    done = subprocess.run([*_COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode in {0, 1, 2, 3}, done.stderr
-    return done.stdout + done.stderr
+    data = io.BytesIO()
+    printed = io.TextIOWrapper(data, encoding="utf-8", write_through=True)
+    with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit) as ended:
+        main(list(map(str, arguments)))
+    text = data.getvalue().decode()
+    assert ended.value.code in {0, 1, 2, 3}, text
+    return text
 
 
 @pytest.fixture(scope="module")
