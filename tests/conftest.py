@@ -96,9 +96,9 @@ def recorded_dataset(recorded_path: Path) -> Dataset:
     return open_dataset(recorded_path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kept_kernels() -> Iterator[StartKernels]:
-    """The reports of a session are made by the same processes, which import statistics and figures once.
+    """The reports of a module's tests are made by the same processes, which import statistics and figures once.
 
     Gives the function that starts processes for each command, as in use.
     """

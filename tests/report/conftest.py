@@ -10,7 +10,6 @@ import pytest
 from citus_analysis.report import notebooks
 from citus_analysis.report.notebooks import Cell, strip_notebook
 from citus_analysis.schema import TABLES
-from tests.conftest import StartKernels
 
 DATA = Path(__file__).parents[1] / "data" / "report"
 
@@ -30,11 +29,6 @@ def recorded_runs() -> pl.DataFrame:
     frame = pl.read_csv(DATA / "runs.csv", schema_overrides={"workload": pl.String})
     times = pl.col("start_time", "end_time").str.to_datetime(time_unit="ms", time_zone="UTC")
     return TABLES["runs"].conform(frame.with_columns(times))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _kept_kernels(kept_kernels: StartKernels) -> None:
-    """Of all tests in this folder."""
 
 
 @pytest.fixture(scope="session")

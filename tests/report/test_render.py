@@ -25,6 +25,7 @@ from citus_analysis.report import render, render_report, render_reports, report_
 from citus_analysis.report.html import list_linked_files
 from tests.recordings import RECORDED
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
 Shelf = Callable[..., Path]
 
 SHOW = """
