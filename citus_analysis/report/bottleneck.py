@@ -15,7 +15,7 @@ from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes
 from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
-from citus_analysis.report.sentences import ReportFinding, StatedNumber, state
+from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
 from citus_analysis.runs.set_ups import USUAL_SET_UP
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import join_words, pluralize
@@ -118,7 +118,7 @@ def _state_limit(verdict: Verdict, verdicts: Sequence[Verdict]) -> ReportFinding
     return state(
         TEMPLATES,
         "limit",
-        [StatedNumber(name, n=verdict.n, verdict=verdict.limit, warnings=verdict.decide)],
+        [FindingNumber(name, n=verdict.n, verdict=verdict.limit, warnings=verdict.decide)],
         configuration=name,
         found=TEMPLATES[f"limit: {kind}"].format(limit=limit, where=where, confidence=verdict.confidence),
         evidence="; ".join(verdict.evidence),
@@ -161,7 +161,7 @@ def state_demands(first: pl.DataFrame) -> ReportFinding:
     return state(
         TEMPLATES,
         "demand",
-        [StatedNumber(row["resource"], estimate=row["bound_ops_s"])],
+        [FindingNumber(row["resource"], estimate=row["bound_ops_s"])],
         resource=row["resource"],
         demand=row["demand"],
         where="" if row["node"] is None else f" of {place_text(row['node'])}",
@@ -226,7 +226,7 @@ def _state_imbalance(rows: pl.DataFrame, words: str) -> ReportFinding:
     return state(
         TEMPLATES,
         "balance",
-        [StatedNumber(row["resource"], estimate=row["jain_index"])],
+        [FindingNumber(row["resource"], estimate=row["jain_index"])],
         measure=words,
         resource=row["resource"],
         jain=row["jain_index"],

@@ -14,8 +14,8 @@ from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.formats.pglog import STUDY_PREFIX
 from citus_analysis.report.resources import write_throttling_warnings
 from citus_analysis.report.sentences import (
+    FindingNumber,
     ReportFinding,
-    StatedNumber,
     compute_mean_time_parts,
     describe_joint_adjustment,
     format_ratio,
@@ -146,7 +146,7 @@ def _state_time_parts(study: ProfileStudy, kind: str) -> list[ReportFinding]:
         state(
             TEMPLATES,
             "parts",
-            [StatedNumber(f"remote {kind.upper()}, {format_cluster_size(workers)}", estimate=mean_ms, n=n)],
+            [FindingNumber(f"remote {kind.upper()}, {format_cluster_size(workers)}", estimate=mean_ms, n=n)],
             size=format_cluster_size(workers),
             threads=format_thread_count(study.threads),
             statement=kind.upper(),

@@ -25,8 +25,8 @@ from citus_analysis.plots import plot_fits, plot_series
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 from citus_analysis.report.resources import write_throttling_warnings
 from citus_analysis.report.sentences import (
+    FindingNumber,
     ReportFinding,
-    StatedNumber,
     format_interval_cells,
     format_ratio,
     format_ratio_interval,
@@ -707,7 +707,7 @@ def _state_highest_throughput(runs: pl.DataFrame) -> list[ReportFinding]:
         )
         for row, where in stated
     ]
-    numbers = [StatedNumber(f"{row['operation']}, {where}", estimate=row["mean"], n=row["n"]) for row, where in stated]
+    numbers = [FindingNumber(f"{row['operation']}, {where}", estimate=row["mean"], n=row["n"]) for row, where in stated]
     return [state(TEMPLATES, "highest", numbers, places=join_words(places))] if places else []
 
 

@@ -25,7 +25,7 @@ from citus_analysis.texts.words import join_words, load_text
 
 
 @dataclass(frozen=True)
-class StatedNumber:
+class FindingNumber:
     """A number that a sentence states.
 
     Attributes:
@@ -49,12 +49,12 @@ class StatedNumber:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_comparison(cls, comparison: Comparison) -> StatedNumber:
+    def from_comparison(cls, comparison: Comparison) -> FindingNumber:
         """The ratio of a comparison with the interval that decided its verdict.
 
         Example:
             >>> from citus_analysis.stats import compare
-            >>> one = StatedNumber.from_comparison(compare([20.0, 21, 22], [10.0, 11, 12], label_a="new"))
+            >>> one = FindingNumber.from_comparison(compare([20.0, 21, 22], [10.0, 11, 12], label_a="new"))
             >>> one.subject, one.verdict, one.n
             ('new', 'faster', 3)
         """
@@ -82,14 +82,14 @@ class ReportFinding:
 
     kind: str
     sentence: str
-    numbers: tuple[StatedNumber, ...] = ()
+    numbers: tuple[FindingNumber, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence
 
 
 def state(
-    templates: Mapping[str, str], kind: str, of: Iterable[StatedNumber | Comparison] = (), **words: object
+    templates: Mapping[str, str], kind: str, of: Iterable[FindingNumber | Comparison] = (), **words: object
 ) -> ReportFinding:
     """The finding of a kind: its template filled with words, and the numbers it is of.
 
@@ -103,7 +103,7 @@ def state(
         >>> state({"one set-up": "All runs have the set-up {set_up}."}, "one set-up", set_up="usual").sentence
         'All runs have the set-up usual.'
     """
-    numbers = (one if isinstance(one, StatedNumber) else StatedNumber.from_comparison(one) for one in of)
+    numbers = (one if isinstance(one, FindingNumber) else FindingNumber.from_comparison(one) for one in of)
     return ReportFinding(kind, templates[kind].format_map(words), tuple(numbers))
 
 
@@ -111,14 +111,14 @@ def tabulate_findings(findings: Iterable[ReportFinding]) -> pl.DataFrame:
     """Findings with their numbers: one row per number; one row for a finding without any.
 
     Example:
-        >>> rows = tabulate_findings([ReportFinding("limit", "It is the CPU.", (StatedNumber("w2", verdict="CPU"),))])
+        >>> rows = tabulate_findings([ReportFinding("limit", "It is the CPU.", (FindingNumber("w2", verdict="CPU"),))])
         >>> rows.select("kind", "subject", "verdict", "sentence").row(0)
         ('limit', 'w2', 'CPU', 'It is the CPU.')
     """
     rows = [
         {**asdict(one), "kind": found.kind, "sentence": found.sentence, "warnings": list(one.warnings)}
         for found in findings
-        for one in found.numbers or (StatedNumber(""),)
+        for one in found.numbers or (FindingNumber(""),)
     ]
     texts, numbers = (
         dict.fromkeys(("subject", "base"), pl.String()),
