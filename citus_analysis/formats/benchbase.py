@@ -209,7 +209,7 @@ def _parse_heading(heading: str) -> tuple[str, str | None]:
     """Name and unit of a value.
 
     Example:
-        >>> _parse_heading("Median Latency (microseconds)"), _parse_heading("MeasurementResult Requests")
+        >>> _parse_heading("Median Latency (microseconds)"), _parse_heading("Measured Requests")
         (('Median Latency', 'us'), ('Measured Requests', None))
     """
     found = _HEADING.match(heading)
