@@ -99,12 +99,11 @@ def our_counts(profile: ServerProfile) -> Found:
         profile.records.group_by(pl.col("severity").cast(pl.String)).agg(pl.col("records").sum()).iter_rows()
     )
     acquired = profile.lock_waits.filter(pl.col("event") == "acquired")
+    # pgBadger counts a statement that failed among the errors alone.
+    done = statements.filter(~pl.col("failed"))["statement_kind"]
     return {
         "duration_ms": float(statements["duration_us"].sum()) / 1000,
-        **{
-            name: float((statements["statement_kind"] == name).sum())
-            for name in ("select", "insert", "update", "delete")
-        },
+        **{name: float((done == name).sum()) for name in ("select", "insert", "update", "delete")},
         **{name: float(severities.get(name) or 0) for name in ("PANIC", "FATAL", "WARNING")},
         "LOG or ERROR": float((severities.get("LOG") or 0) + (severities.get("ERROR") or 0)),
         "connections": float((steps == "authorized").sum()),
