@@ -20,6 +20,7 @@ from citus_analysis.plots.scalability_figures import plot_series
 from citus_analysis.plots.server_figures import plot_shares, plot_track
 from citus_analysis.plots.theme import get_style, new_figure
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
+from citus_analysis.runs.set_ups import name_strata
 from citus_analysis.scaling import throughput_curves
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import ModelFit, ScalingFit
@@ -31,6 +32,7 @@ from citus_analysis.spans.tail import TailProfile
 from citus_analysis.stats import Comparison
 from citus_analysis.stats.run_comparisons import RunComparison
 from citus_analysis.tracking import TrackedSeries
+from citus_analysis.units import label
 
 
 @singledispatch
@@ -54,7 +56,7 @@ def draw_result(result: object) -> go.Figure:
 
 
 draw_result.register(
-    RunComparison, lambda result: _plot_comparison_ratios(result.comparisons, f"{result.metric} by {result.by}")
+    RunComparison, lambda result: _plot_comparison_ratios(result.comparisons, f"{label(result.metric)} by {result.by}")
 )
 draw_result.register(Comparison, lambda result: _plot_comparison_ratios((result,), ""))
 draw_result.register(ScalingStudy, lambda result: _plot_curve_series(result.curves, result.x, result.metric))
@@ -117,25 +119,22 @@ def _(result: NetworkSolution) -> go.Figure:
 def _plot_comparison_ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
     bases = {one.label_b for one in comparisons}
     rows = [
-        (f"{one.label_a} / {one.label_b}{_format_stratum(one)}", one.ratio.estimate, *one.ratio.ends, str(one.verdict))
-        for one in comparisons
+        (
+            ", ".join(filter(None, (one.label_a if len(bases) == 1 else f"{one.label_a} / {one.label_b}", name))),
+            *(one.ratio.estimate, *one.ratio.ends, str(one.verdict)),
+        )
+        for one, name in zip(comparisons, name_strata([one.stratum for one in comparisons]), strict=True)
     ]
     kinds = {"name": pl.String(), **dict.fromkeys(("ratio", "low", "high"), pl.Float64()), "verdict": pl.String()}
     table = pl.DataFrame(rows, schema=kinds, orient="row")
     return plot_ratios(table, base=bases.pop() if len(bases) == 1 else "the base", title=title)
 
 
-def _format_stratum(comparison: Comparison) -> str:
-    held = ", ".join(f"{name} {value}" for name, value in comparison.stratum.items() if value is not None)
-    return f" ({held})" if held else ""
-
-
 def _plot_curve_series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
     rows = [
-        (", ".join(held) or "runs", point.size, point.throughput.estimate, *point.throughput.ends)
-        for curve in curves
-        for held in ([str(value) for value in curve.stratum.values() if value is not None],)
+        (name or "runs", point.size, point.throughput.estimate, *point.throughput.ends)
+        for curve, name in zip(curves, name_strata([one.stratum for one in curves]), strict=True)
         for point in curve.points
     ]
     kinds = {"series": pl.String(), **dict.fromkeys((x, "mean", "low", "high"), pl.Float64())}
-    return plot_series(pl.DataFrame(rows, schema=kinds, orient="row"), x=x, metric=metric)
+    return plot_series(pl.DataFrame(rows, schema=kinds, orient="row"), x=x, metric=metric, ideal=True)

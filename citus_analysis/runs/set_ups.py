@@ -284,6 +284,32 @@ def format_stratum(stratum: Mapping[str, object], separator: str = ", ") -> str:
     return separator.join(f"{name}={format_setup_value(name, value)}" for name, value in named.items())
 
 
+def split_strata(strata: Sequence[Mapping[str, object]]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """What strata have in common, and of each the columns in which they differ; a single one differs in nothing.
+
+    Example:
+        >>> split_strata([{"phase": "load", "threads": 16}, {"phase": "run", "threads": 16}])
+        ({'threads': 16}, [{'phase': 'load'}, {'phase': 'run'}])
+    """
+    if not strata:
+        return {}, []
+    first, *others = strata
+    shared = {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
+    return shared, [{name: value for name, value in one.items() if name not in shared} for one in strata]
+
+
+def name_strata(strata: Sequence[Mapping[str, object]]) -> list[str]:
+    """Names of strata for a figure: words for what differs between them; empty for a single one.
+
+    Example:
+        >>> name_strata([{"phase": "load", "threads": 8, "drivers": 1}, {"phase": "run", "threads": 16, "drivers": 1}])
+        ['load, 8 threads', 'run, 16 threads']
+    """
+    _, differing = split_strata(strata)
+    words = ([_format_name_word(name, value) for name, value in one.items()] for one in differing)
+    return [", ".join(part for part in parts if part) for parts in words]
+
+
 # Short names of series and of systems, from the columns in which their set-ups differ.
 
 #: Columns that a series' name can contain, in this order.

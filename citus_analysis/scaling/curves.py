@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.runs.set_ups import format_stratum
+from citus_analysis.runs.set_ups import format_stratum, split_strata
 from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint
@@ -140,8 +140,14 @@ class ScalingStudy(DisplayMixin):
     def summary_lines(self) -> list[str]:
         """One line per curve, and what was left out."""
         first = f"{pluralize(len(self), 'curve')} of {self.metric} over {self.x} (all sizes: .table())"
-        curves = [f"  {curve.summary_lines()[0]}" for curve in self.curves]
-        return [first, *curves, *(f"  note: {note}" for note in self.warnings)]
+        shared, differing = split_strata([curve.stratum for curve in self.curves])
+        common = [f"  in all: {format_stratum(shared)}"] if format_stratum(shared) else []
+        wheres = map(format_stratum, differing)
+        curves = [
+            f"  {where}: {curve.sentence()}" if where else f"  {curve.sentence()}"
+            for where, curve in zip(wheres, self.curves, strict=True)
+        ]
+        return [first, *common, *curves, *(f"  note: {note}" for note in self.warnings)]
 
     def summary_table(self) -> pl.DataFrame | None:
         """Throughput, speedup and efficiency per curve and size."""
