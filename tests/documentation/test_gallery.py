@@ -6,6 +6,7 @@ from pathlib import Path
 
 import citus_analysis as ca
 from docs.site.gallery import PAGE, draw_figures
+from tests.documentation.blocks import blocks_run_by
 from tests.recordings import ROOT
 
 
@@ -13,6 +14,8 @@ def test_each_line_makes_the_figure_that_is_shown(demonstration_path: Path) -> N
     drawn = dict(draw_figures(ca.open_dataset(demonstration_path)))
     pictures = {path.relative_to(PAGE.parent).as_posix() for path in (ROOT / "docs/images/gallery").iterdir()}
     assert set(drawn) == pictures
+    _, *of_figures = blocks_run_by(__file__)
+    assert len(of_figures) == len(drawn)
     assert all(figure.data for figure in drawn.values())
     named = [str(name) for trace in drawn["images/gallery/ratios.png"].data for name in trace.customdata or ()]
     assert not [name for name in named if "1000000000" in name]
