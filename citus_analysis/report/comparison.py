@@ -1177,6 +1177,7 @@ def compare_set_ups(dataset: TableSource, question: Question, base: str = "") ->
         InsufficientDataError: no run enters.
 
     Example:
+        >>> import citus_analysis as ca
         >>> found = compare_set_ups(ca.open_dataset("dataset"), ca.runs.Question(phase="load"))  # doctest: +SKIP
         >>> print(*found.findings, sep="\n")  # doctest: +SKIP
     """

@@ -395,6 +395,7 @@ def study_statements(
         InsufficientDataError: no run enters, or none has sampled statements.
 
     Example:
+        >>> import citus_analysis as ca
         >>> found = study_statements(ca.open_dataset("dataset"), ca.runs.Question(phase="load"))  # doctest: +SKIP
         >>> found.study.profile  # doctest: +SKIP
     """

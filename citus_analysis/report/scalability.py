@@ -952,6 +952,7 @@ def study_scalability(
         InsufficientDataError: no run enters.
 
     Example:
+        >>> import citus_analysis as ca
         >>> found = study_scalability(ca.open_dataset("dataset"), ca.runs.Question(phase="load"))  # doctest: +SKIP
         >>> found.workers.table("speedup")  # doctest: +SKIP
     """
