@@ -96,7 +96,7 @@ def test_the_sentence_agrees_with_the_weights() -> None:
     rng = np.random.default_rng(2)
     for _ in range(60):
         n = np.repeat(2.0 ** np.arange(rng.integers(3, 7)), rng.integers(1, 5))
-        curve = truth_of("usl", n, 100.0, rng.uniform(0, 0.3), rng.choice([0, 0.001, 0.01]))
+        curve = truth_of("usl", n, 100.0, rng.uniform(0, 0.3), float(rng.choice([0, 0.001, 0.01])))
         fitted = scaling.fit(n, curve * rng.lognormal(0, 0.05, n.size), resamples=2)
         if "simplest" in fitted.sentence() or "largest weight" in fitted.sentence():
             heaviest = max(fitted.weights.values())
