@@ -94,19 +94,19 @@ class Study(DisplayMixin):
 
     def compare(self, by: str | None = None, metric: str | None = None, **options: object) -> RunComparison:
         """Compare the levels of a factor, like with like; the options are those of `ca.stats.compare_runs`."""
-        return compare_runs(self, metric or self.metric or None, by, **options)  # type: ignore[arg-type]
+        return compare_runs(self, metric or self.metric or None, by, **options)  # type: ignore[arg-type] # keywords
 
     def scale(self, x: str | None = None, metric: str | None = None, **options: object) -> ScalingStudy:
         """Speedup, efficiency and models along a size; the options are those of `ca.scaling.scale_runs`."""
         from citus_analysis.scaling import scale_runs
 
-        return scale_runs(self, x, metric or self.metric or None, **options)  # type: ignore[arg-type]
+        return scale_runs(self, x, metric or self.metric or None, **options)  # type: ignore[arg-type] # keywords
 
     def why(self, base: str = "", other: str = "", **options: object) -> Explanation:
         """Where the difference of two sides comes from, which needs server logs; see `ca.why`."""
         from citus_analysis.attribution import why
 
-        return why(self, base, other, **options)  # type: ignore[arg-type]
+        return why(self, base, other, **options)  # type: ignore[arg-type] # keywords
 
     def changes(self, metric: str | None = None) -> SequenceChanges | Track:
         """Changes of the metric over the runs in their order: by `ca.track` for a dataset, by row for a frame."""
@@ -383,7 +383,7 @@ def compare(
             higher_is_better=higher_is_better,
             label_a=labels[0],
             label_b=labels[1],
-            **options,  # type: ignore[arg-type]
+            **options,  # type: ignore[arg-type] # keywords of the callee
         )
     if other is not None and not isinstance(other, str):
         raise UsageError(
@@ -397,7 +397,7 @@ def compare(
     if lists is not None:
         source = study(source, metric=asked)
         asked = asked or VALUES
-    return compare_runs(source, asked, by, base, higher_is_better=higher_is_better, **options)  # type: ignore[arg-type]
+    return compare_runs(source, asked, by, base, higher_is_better=higher_is_better, **options)  # type: ignore[arg-type] # keywords
 
 
 def _refuse_missing(*sides: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:

@@ -170,10 +170,10 @@ def cut_to_common_evidence(
         notes.append(f"statements that {_name_nodes(parents)} received are left out on both sides")
         timed = tuple(
             side.filter(~pl.col("node").cast(pl.String).is_in(parents).fill_null(value=False)) for side in timed
-        )  # type: ignore[assignment]
+        )  # type: ignore[assignment] # two sides in, two out
     for one, words in _find_undivided(timed, either):
         notes.append(words)
-        timed = tuple(_merge_waiting(side, one) for side in timed)  # type: ignore[assignment]
+        timed = tuple(_merge_waiting(side, one) for side in timed)  # type: ignore[assignment] # two sides in, two out
     return CommonEvidence(timed, parents, tuple(notes))
 
 

@@ -247,7 +247,8 @@ def find_segment_changes(sides: Observed, terms: pl.DataFrame, question: Questio
         cells = sides.cells.with_row_index("cell").drop_nulls(at)
         for (node,), mine in cells.group_by(at, maintain_order=True):
             numbered = mine.select(group=pl.struct(groups).rank("dense").cast(pl.Int64) - 1, cell="cell")
-            is_of = np.zeros((sides.cells.height, int(numbered["group"].max() or 0) + 1))  # type: ignore[arg-type]
+            most = int(numbered["group"].max() or 0)  # type: ignore[arg-type] # a column of numbers
+            is_of = np.zeros((sides.cells.height, most + 1))
             is_of[numbered["cell"].to_numpy(), numbered["group"].to_numpy()] = 1.0
             for name in names:
                 values = [side.times[:, :, SEGMENTS.index(name)] for side in sides.both]

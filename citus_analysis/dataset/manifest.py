@@ -402,7 +402,8 @@ class Manifest:
             if number == 1:
                 self._version = self._read_version(json.loads(line))  # noqa: TID251 - no limit of a document bounds a dataset
             else:
-                for entry in json.loads(line if self._version == 1 else _extract_entries(line)):  # noqa: TID251
+                entries = line if self._version == 1 else _extract_entries(line)
+                for entry in json.loads(entries):  # noqa: TID251 - likewise
                     self._apply(entry)
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise self._make_damage_error(number) from error

@@ -465,7 +465,7 @@ def sort_pieces_by_time(
     last = latest = NO_TIME
     for piece in pieces:
         keyed = piece.with_columns(key=pl.col("time").replace(NO_TIME, None).forward_fill().fill_null(last))
-        last, latest = int(keyed["key"][-1]), max(latest, int(keyed["key"].max()))  # type: ignore[arg-type]
+        last, latest = int(keyed["key"][-1]), max(latest, int(keyed["key"].max()))  # type: ignore[arg-type] # integers
         held = keyed if held is None else pl.concat([held, keyed])
         done = 0 if newest_first else int((held["key"] <= max(latest - late, NO_TIME)).sum())
         if 2 * done >= held.height:
