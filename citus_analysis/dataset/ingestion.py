@@ -736,7 +736,7 @@ def _make_unusable_error(
     if not plan:
         return InputError("holds no files", path=where, hint="name the files, or the folder that holds them")
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
-    foreign = next(filter(None, (find_conversion_hint(item.path) for item in plan)), None)
+    foreign = next(filter(None, (find_conversion_hint(Content(item.path)) for item in plan)), None)
     if foreign is None:
         reason = explain_unrecognised_file(plan[0])
         nearest = reason if len(plan) == 1 else f"{plan[0].relative} {reason}"

@@ -59,7 +59,7 @@ def explain_unrecognised_file(file: SourceFile) -> str:
     if file.unread_reason:
         return file.unread_reason
     path = file.path
-    foreign = find_conversion_hint(path)
+    foreign = find_conversion_hint(Content(path))
     if foreign is not None:
         return f"it is {foreign[0]}: {foreign[1]}"
     try:
@@ -113,8 +113,11 @@ def _recognise_file(
         hash_ = hash_file_content(path) if hashed else ""
         prefix = LOG_LINE_PREFIX.value(file.stated_options)
         known = remembered.get((path.name, hash_)) if prefix is None else None
-        if known is None:
-            found = recognise_sources(Content(path), forced, prefix)
+        content = Content(path)
+        if known is None and forced is None and find_conversion_hint(content) is not None:
+            found = [Recognised(None)]
+        elif known is None:
+            found = recognise_sources(content, forced, prefix)
         else:
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
         stated = file.stated if forced is None else {**file.stated, "format": forced.name}

@@ -63,9 +63,23 @@ def nested_zips(folder: Path) -> None:
     for depth in range(600):
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
-            archive.writestr("inner.zip" if depth else "a.log", data)
+            # A time whose two bytes leave the line of the log by itself.
+            member = zipfile.ZipInfo("inner.zip" if depth else "a.log", (2026, 11, 28, 6, 6, 31))
+            archive.writestr(member, data)
         data = out.getvalue()
     (folder / "results.zip").write_bytes(data)
+
+
+def nested_tars(folder: Path) -> None:
+    name, data = "PGLOG-0-1.log", LOG
+    for _ in range(3):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+        name, data = "inner.tar", out.getvalue()
+    (folder / "results.tar").write_bytes(data)
 
 
 def nested_folders(folder: Path) -> None:
@@ -96,6 +110,7 @@ def sparse_log(folder: Path) -> None:
 #: Input -> a word of the answer of `inspect`; None where it says no more than that the file is not recognised.
 INSPECTED: dict[Callable[[Path], None], str] = {
     nested_zips: "an archive in an archive in an archive",
+    nested_tars: "an archive in an archive in an archive",
     nested_folders: "is nested more than 100 folders deep",
     nested_members: "File name too long",
     sparse_log: "not recognised",
