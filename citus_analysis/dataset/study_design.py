@@ -4,7 +4,7 @@ The names of all files are taken apart together. A token that varies is a factor
 evidence: a word beside a number, equality with what the files say themselves, or a design that closes, in which each
 cell has the same repeats. What is not explained is part of the set-up: results that differ in it never share a series.
 Several files of a cell are generators of one run if they ran at the same time, and repeats otherwise; of those without
-times, if their names number generators and they ran equally long.
+times, if their names number generators and they ran equally long, or state the sum of their threads.
 
 A number without a word is only that of a repeat if nothing says otherwise: no word such as `config` beside it, no
 other condition that the outputs state, and results of a cell that are alike and do not rise and fall with the number
@@ -539,6 +539,7 @@ class Member:
         own: what the file says of itself.
         inferred: names of the facts of its identity that were read off names and times.
         together: its name, and its run time, say that it ran together with the others that differ in the part.
+        threads_of_run: the number in its name that is the sum of the threads of all parts of its run.
     """
 
     file: SourceFile
@@ -546,6 +547,7 @@ class Member:
     own: OwnFacts
     inferred: tuple[str, ...] = ()
     together: bool = False
+    threads_of_run: int | None = None
 
     def number(self, fact: str) -> int | None:
         """The number that the path states for a fact."""
@@ -619,7 +621,7 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
     for step in (_match_equal_numbers, _match_targets, _match_words):
         members = step(members)
     assumed: list[str] = []
-    for judge in (_doubt_letters, _match_repeats, _doubt_dates, _judge_parts):
+    for judge in (_match_sums_over_parts, _doubt_letters, _match_repeats, _doubt_dates, _judge_parts):
         members = judge(members, assumed)
     placed = _assign_run_identities(_add_set_ups(members, beside_others))
     contradictions = [line for member in placed for line in _find_contradictions(member)]
@@ -806,6 +808,134 @@ def _match_targets(members: Sequence[Member]) -> list[Member]:
     return _replace_tokens(members, found)
 
 
+@dataclass(frozen=True)
+class _Sum:
+    """Outputs with the same name but for the number of a part, and another number in it.
+
+    Attributes:
+        group: the outputs, and the place of the number of the part among their tokens.
+        at: place of the number that may be the sum of their threads.
+        stated: that number.
+    """
+
+    group: tuple[tuple[Member, int], ...]
+    at: int
+    stated: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is the sum, of parts that are numbered without a gap and ran equally long."""
+        threads = [member.own.threads or 0 for member, _ in self.group]
+        return sum(threads) == self.stated and all(threads) and _ran_equally_long(self.group)
+
+    @property
+    def members(self) -> list[Member]:
+        """The outputs."""
+        return [member for member, _ in self.group]
+
+
+def _match_sums_over_parts(members: Sequence[Member], assumed: list[str]) -> list[Member]:
+    """Outputs of load generators side by side, whose names state the sum of their threads (`b-1024.p1` to `.p4`).
+
+    That a number is the sum by chance (four repeats with 16 threads of 64 tables) is ruled out where it is the sum for
+    several values, or where a word says that it is a number of threads.
+    """
+    found: dict[tuple[int, int], Token] = {}
+    sums: dict[int, tuple[int, bool]] = {}
+    dropped: set[tuple[int, int]] = set()
+    for slot in _list_sums(members):
+        several = [one for one in slot if len(one.group) > 1]
+        true = [one for one in slot if one.holds]
+        if not any(one.holds for one in several):
+            continue
+        example = next(one for one in several if one.holds)
+        word = example.members[0].tokens[example.at].label
+        if len({one.stated for one in true}) == 1 and word is None:
+            assumed.append(
+                f"{pluralize(len(example.group), 'output')} such as {example.members[0].file.relative}: did they run "
+                f"together? {example.stated} in their names is the sum of their threads, but may be so by chance. They "
+                "count as set-ups of their own (if so, state `part` in identity.yml)"
+            )
+            continue
+        for one in true:
+            for member, place in one.group:
+                sums[id(member)] = (one.stated, len(one.group) > 1)
+                reason = "the sum of the threads of all outputs that differ in the part only"
+                found[id(member), one.at] = replace(member.tokens[one.at], fact="threads", reason=reason)
+                number, word = member.tokens[place], member.tokens[place - 1]
+                if number.label is None:
+                    dropped.add((id(member), place - 1))
+                    number = replace(number, label=word.text)
+                reason = "together they have the number of threads in their names"
+                found[id(member), place] = replace(number, fact="part", reason=reason)
+        summed = [member for one in true if len(one.group) > 1 for member in one.members]
+        assumed.append(
+            f"{pluralize(len(summed), 'output')} such as {summed[0].file.relative}: they are load generators of one "
+            "run, and their throughput is added, because their names state the sum of their threads, and "
+            "they ran equally long (if they ran one after the other, state `iteration` in identity.yml)"
+        )
+    placed = _drop_tokens(members, _replace_tokens(members, found), dropped)
+    return [
+        new if id(old) not in sums else replace(new, threads_of_run=sums[id(old)][0], together=sums[id(old)][1])
+        for old, new in zip(members, placed, strict=True)
+    ]
+
+
+def _drop_tokens(
+    members: Sequence[Member], renamed: Sequence[Member], dropped: Collection[tuple[int, int]]
+) -> list[Member]:
+    """Members as renamed, without the words that are the labels of numbers by now."""
+    return [
+        replace(new, tokens=tuple(token for at, token in enumerate(new.tokens) if (id(old), at) not in dropped))
+        for old, new in zip(members, renamed, strict=True)
+    ]
+
+
+def _list_sums(members: Sequence[Member]) -> list[list[_Sum]]:
+    """Numbers that may be sums of threads, by the shape of the name, the place of the part and that of the number."""
+    shapes: dict[tuple[object, int], list[Member]] = defaultdict(list)
+    for member in members:
+        # Times decide where there are some.
+        if member.file.identity.part is None and member.own.end is None and member.own.threads:
+            shape = tuple((token.fact or token.kind, *token.place) for token in member.tokens)
+            for at in range(len(member.tokens)):
+                if _may_number_part(member.tokens, at):
+                    shapes[shape, at].append(member)
+    slots: list[list[_Sum]] = []
+    for (_, at), uses in shapes.items():
+        groups: dict[tuple[object, ...], list[Member]] = defaultdict(list)
+        for member in uses:
+            others = tuple((token.label, token.text) for place, token in enumerate(member.tokens) if place != at)
+            groups[(others, *_get_cell_contents(replace(member, threads_of_run=0)))].append(member)
+        for place, token in enumerate(uses[0].tokens):
+            if place != at and _may_be_threads(token):
+                slots.append(
+                    [
+                        _Sum(tuple((one, at) for one in group), place, group[0].tokens[place].number)
+                        for group in groups.values()
+                    ]
+                )
+    return slots
+
+
+def _may_number_part(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a number may be that of a part: a word that says nothing else stands directly before it (`p1`)."""
+    token = tokens[at]
+    if token.kind != "number" or token.fact not in (None, "part"):
+        return False
+    if token.label is not None:
+        return "part" in MEANINGS[token.label]
+    return at > 0 and tokens[at - 1].kind == "word" and tokens[at - 1].place == token.place and not tokens[at - 1].fact
+
+
+def _may_be_threads(token: Token) -> bool:
+    if token.kind != "number":
+        return False
+    return token.fact == "threads" or (
+        token.fact is None and (token.label is None or MEANINGS[token.label] == ("threads",))
+    )
+
+
 def _doubt_letters(members: Sequence[Member], assumed: list[str]) -> list[Member]:
     """Members of which numbers beside one letter are repeats only if results agree (`r1` may be one replica)."""
     found: dict[tuple[int, int], Token] = {}
@@ -855,18 +985,14 @@ def _match_repeats(members: Sequence[Member], assumed: list[str]) -> list[Member
                 dropped.add((id(one), at - 1))
         if _is_of_word(uses, at, members):
             continue
-        if not _is_complete_numbering(uses, at):
-            if _is_complete_numbering(uses, at, but_contents=True):
-                levels[f"their outputs state different {_name_differences(uses)}"] += uses
-            continue
-        cells = _make_cells([(one, at) for one in uses])
-        doubt = f"they stand beside the word {word!r}" if word else find_doubt(cells, most=_ALIKE, is_named=False)
+        why, doubt = _judge_numbering(uses, at, word)
         if doubt is not None:
             levels[doubt] += uses
+        if why is None:
             continue
-        reason = "each cell has the same numbers from the first on"
+        reason, assumption = why
         found |= {(id(one), at): replace(one.tokens[at], fact="iteration", reason=reason) for one in uses}
-        repeats["their results are alike" if _count_known(cells) else reason] += uses
+        repeats[assumption] += uses
     assumed += [
         f"{pluralize(len(uses), 'output')} such as {uses[0].file.relative}: is the last number that of a repeat? They "
         f"count as set-ups of their own, because {doubt} (if they are repeats, state `iteration` in identity.yml)"
@@ -877,11 +1003,45 @@ def _match_repeats(members: Sequence[Member], assumed: list[str]) -> list[Member
         f"{reason} (if it names settings, state `set_up` in identity.yml)"
         for reason, uses in repeats.items()
     ]
-    renamed = _replace_tokens(members, found)
-    return [
-        replace(new, tokens=tuple(token for at, token in enumerate(new.tokens) if (id(old), at) not in dropped))
-        for old, new in zip(members, renamed, strict=True)
-    ]
+    return _drop_tokens(members, _replace_tokens(members, found), dropped)
+
+
+def _judge_numbering(uses: Sequence[Member], at: int, word: str | None) -> tuple[tuple[str, str] | None, str | None]:
+    """Why numbers are those of repeats, for the table of factors and as an assumption; and what raises doubts."""
+    if not _is_complete_numbering(uses, at):
+        if word is None and _is_running_number(uses, at):
+            reason = "numbers count all runs, in cells of equally many whose results are alike"
+            assumption = "it counts all runs in order, and each set-up has equally many whose results are alike"
+            return (reason, assumption), None
+        if _is_complete_numbering(uses, at, but_contents=True):
+            return None, f"their outputs state different {_name_differences(uses)}"
+        return None, None
+    cells = _make_cells([(one, at) for one in uses])
+    doubt = f"they stand beside the word {word!r}" if word else find_doubt(cells, most=_ALIKE, is_named=False)
+    if doubt is not None:
+        return None, doubt
+    reason = "each cell has the same numbers from the first on"
+    return (reason, "their results are alike" if _count_known(cells) else reason), None
+
+
+def _is_running_number(uses: Sequence[Member], at: int) -> bool:
+    """Whether numbers count all runs of a study in their order: set-ups share none, and each has equally many.
+
+    The results of each set-up must be alike, because such a number may also name settings.
+    """
+    cells = list(_make_cells([(one, at) for one in uses]).values())
+    numbers = [frozenset(str(number) for number, _ in cell) for cell in cells]
+    blocks = set(numbers)
+    rates = [[rate for _, rate in cell if rate] for cell in cells]
+    return (
+        _counts_up({one.tokens[at].number for one in uses})
+        and len(blocks) > 1
+        and len({len(block) for block in blocks}) == 1
+        and len(numbers[0]) > 1
+        and sum(map(len, blocks)) == len(frozenset[str]().union(*blocks))
+        and all(len(known) == len(cell) == len(own) for known, cell, own in zip(rates, cells, numbers, strict=True))
+        and all(max(known) <= _CLUSTERED * min(known) for known in rates)
+    )
 
 
 def _find_level_word(uses: Sequence[Member], at: int) -> str | None:
@@ -1024,7 +1184,7 @@ def _judge_parts(members: Sequence[Member], assumed: list[str]) -> list[Member]:
     groups: dict[tuple[object, ...], list[tuple[Member, int]]] = defaultdict(list)
     for member in members:
         at = next((at for at, token in enumerate(member.tokens) if token.fact == "part"), None)
-        if at is not None and member.file.identity.part is None:
+        if at is not None and member.file.identity.part is None and member.threads_of_run is None:
             others = tuple((token.label, token.text) for place, token in enumerate(member.tokens) if place != at)
             groups[(others, *_get_cell_contents(member))].append((member, at))
     found: dict[tuple[int, int], Token] = {}
@@ -1063,12 +1223,17 @@ def _judge_parts(members: Sequence[Member], assumed: list[str]) -> list[Member]:
 
 
 def _ran_together(group: Sequence[tuple[Member, int]]) -> bool:
+    named = all(member.tokens[at].label in _DRIVERS for member, at in group)
+    return named and len(group) > 1 and _ran_equally_long(group)
+
+
+def _ran_equally_long(group: Sequence[tuple[Member, int]]) -> bool:
+    """Whether outputs are numbered without a gap, and ran equally long."""
     numbers = [member.tokens[at].number for member, at in group]
     durations = [member.own.duration_s for member, _ in group]
     known = [duration for duration in durations if duration]
-    named = all(member.tokens[at].label in _DRIVERS for member, at in group)
-    several = len(numbers) > 1 and len(set(numbers)) == len(numbers) and _counts_up(numbers)
-    return named and several and len(known) == len(group) and max(known) <= (1 + _SAME_DURATION) * min(known)
+    numbered = len(set(numbers)) == len(numbers) and _counts_up(numbers)
+    return numbered and len(known) == len(group) and max(known) <= (1 + _SAME_DURATION) * min(known)
 
 
 def _list_unused_facts(members: Sequence[Member], placed: Sequence[Member]) -> Iterator[str]:
@@ -1135,7 +1300,11 @@ def _is_complete_numbering(uses: Sequence[Member], at: int, *, but_contents: boo
 
 def _is_part(member: Member) -> bool:
     """Whether an output is that of one of several load generators, as stated or named."""
-    return member.file.identity.part is not None or any(token.fact == "part" for token in member.tokens)
+    return (
+        member.threads_of_run is not None
+        or member.file.identity.part is not None
+        or any(token.fact == "part" for token in member.tokens)
+    )
 
 
 def _get_cell_contents(member: Member) -> tuple[object, ...]:
@@ -1147,7 +1316,17 @@ def _get_cell_contents(member: Member) -> tuple[object, ...]:
     # Generators share the operations of a run, and need not do equally many.
     conditions = tuple(one for one in own.conditions if not (is_part and one[0] in _OF_GENERATOR))
     threads = None if is_part else own.threads
-    known = (threads, is_part, own.scale_factor, own.records, own.workload, own.phase, own.target, conditions)
+    known = (
+        threads,
+        is_part,
+        member.threads_of_run,
+        own.scale_factor,
+        own.records,
+        own.workload,
+        own.phase,
+        own.target,
+        conditions,
+    )
     return (member.file.format.name if member.file.format else None, *known, tuple(sorted(stated.items())))
 
 
@@ -1246,7 +1425,10 @@ def _list_contradicted_facts(member: Member) -> list[str]:
     drivers = member.file.identity.drivers or 1
     pairs = {fact: (member.number(fact), getattr(member.own, fact)) for fact in ("threads", "scale_factor")}
     return [
-        fact for fact, (named, own) in pairs.items() if None not in (named, own) and named not in (own, own * drivers)
+        fact
+        for fact, (named, own) in pairs.items()
+        if None not in (named, own) and named not in (own, own * drivers)
+        if (fact, named) != ("threads", member.threads_of_run)
     ]
 
 

@@ -195,6 +195,13 @@ class _Evidence:
             cell = "together" if alike else number
             self.add(f"{word}{between}{number}", (cell,), 1, threads=64 if number == 1 else 16, duration_s=duration)
 
+    def sums(self) -> None:
+        """Processes side by side, whose names state the sum of their threads."""
+        word, places = self.chance.choice(("p", "part", "proc", "host")), self.chance.choice(((1, 4), (2, 3, 4)))
+        for parts in places:
+            for number in range(1, parts + 1):
+                self.add(f"{256 * parts} {word}{number}", (parts,), 1, threads=256)
+
     def dates(self) -> None:
         """Repeats that only dates tell apart."""
         form = self.chance.choice(_DATE_FORMATS)
@@ -217,7 +224,7 @@ class _Evidence:
 
 _HABITS: Final = (
     *(_Evidence.levels, _Evidence.contents, _Evidence.drivers),
-    *(_Evidence.dates, _Evidence.repeats, _Evidence.rates),
+    *(_Evidence.dates, _Evidence.repeats, _Evidence.rates, _Evidence.sums),
 )
 
 

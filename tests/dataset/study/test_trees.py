@@ -71,6 +71,25 @@ def unexplained_numbers(tree: Path) -> None:
         write_pgbench(tree / f"bench_{number}.log", 16, 1000 * number)
 
 
+def parts_with_their_sum(tree: Path) -> None:
+    for number, build in ((1, "base"), (2, "lto"), (3, "lto"), (4, "base")):
+        for part in range(1, 5):
+            write_pgbench(tree / f"b-{number:02}-{build}-64.p{part}.log", 16, 100 * len(build) + part)
+        write_pgbench(tree / f"b-{number:02}-{build}-8.p1.log", 8, 50 * len(build) + number)
+
+
+def parts_of_which_one_failed(tree: Path) -> None:
+    for clients in (16, 32, 64):
+        for part in range(1, clients // 16 + 1):
+            if (clients, part) != (64, 3):
+                write_pgbench(tree / f"b-{clients}.p{part}.log", 16, 100 + part)
+
+
+def sums_by_chance(tree: Path) -> None:
+    for part in range(1, 5):
+        write_pgbench(tree / f"tables-64.p{part}.log", 16, 100 * part)
+
+
 FACTS = ("set_up", "workers", "threads", "iteration", "drivers", "throughput_ops_s")
 USUAL = "usual set-up"
 TREES: dict[Callable[[Path], None], Rows] = {
@@ -94,6 +113,20 @@ TREES: dict[Callable[[Path], None], Rows] = {
         (system, 3, 16, repeat, 1, rate)
         for (system, rate), repeat in product((("citus", 1000.0), ("yugabyte", 700.0)), (1, 2))
     ],
+    parts_with_their_sum: [
+        row
+        for number, build in ((1, "base"), (2, "lto"), (3, "lto"), (4, "base"))
+        for row in (
+            (build, None, 64, number, 4, 400.0 * len(build) + 10),
+            (build, None, 8, number, 1, 50.0 * len(build) + number),
+        )
+    ],
+    parts_of_which_one_failed: [
+        (USUAL, None, 16, None, 1, 101.0),
+        (USUAL, None, 32, None, 2, 203.0),
+        *((f"64-p{part}", None, 16, None, 1, 100.0 + part) for part in (1, 2, 4)),
+    ],
+    sums_by_chance: [(f"p{part}", None, 16, None, 1, 100.0 * part) for part in range(1, 5)],
     unexplained_numbers: [(str(number), None, 16, None, 1, 1000.0 * number) for number in (1, 2, 4)],
 }
 
