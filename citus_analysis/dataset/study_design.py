@@ -849,8 +849,8 @@ def _match_sums_over_parts(members: Sequence[Member], assumed: list[str]) -> lis
         if not any(one.holds for one in several):
             continue
         example = next(one for one in several if one.holds)
-        word = example.members[0].tokens[example.at].label
-        if len({one.stated for one in true}) == 1 and word is None:
+        is_named = example.members[0].tokens[example.at].label is not None
+        if len({one.stated for one in true}) == 1 and not is_named:
             assumed.append(
                 f"{pluralize(len(example.group), 'output')} such as {example.members[0].file.relative}: did they run "
                 f"together? {example.stated} in their names is the sum of their threads, but may be so by chance. They "
