@@ -274,7 +274,7 @@ def rivals() -> dict[str, Find]:
     """Methods of `ruptures` with usual settings; none if it is not installed."""
     if find_spec("ruptures") is None:
         return {}
-    import ruptures  # type: ignore[import-not-found]
+    import ruptures  # type: ignore[import-not-found] # not among the dependencies
 
     def pelt(values: Floats, model: str, penalty: float) -> list[int]:
         # Noise from successive differences, which hardly depend on changes.

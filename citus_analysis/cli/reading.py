@@ -123,9 +123,11 @@ def read_sources(
         meta: facts about them.
         strict: change nothing if a line is rejected.
     """
+    from citus_analysis.core.parallel import count_usable_cpus
+
     # Both are set before the import of Arrow and polars; values set by the user have priority.
     # Threads of polars beside those that call it, which work themselves: handing over small frames takes longer.
-    threads = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
+    threads = max(1, (jobs or count_usable_cpus()) // 2)
     for name, value in (ARROW_MEMORY | {"POLARS_MAX_THREADS": str(threads)}).items():
         os.environ.setdefault(name, value)
     if "MALLOC_ARENA_MAX" not in os.environ:

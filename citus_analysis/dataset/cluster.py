@@ -20,6 +20,7 @@ from multiprocessing import forkserver
 from typing import Final, Protocol
 
 from citus_analysis.core.extras import require_extra
+from citus_analysis.core.parallel import count_usable_cpus
 from citus_analysis.errors import DatasetError, InputError, UsageError
 
 # Processes of Dask on this machine.
@@ -98,7 +99,7 @@ def start_local_processes(number: int, retries: int) -> Iterator[Executor]:
 def _start_local_executor(number: int, retries: int) -> Iterator[Executor]:
     import distributed
 
-    environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, len(os.sched_getaffinity(0)) // number))}
+    environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, count_usable_cpus() // number))}
     with (
         distributed.LocalCluster(
             n_workers=number,

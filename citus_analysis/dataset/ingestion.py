@@ -17,6 +17,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.core.parallel import count_usable_cpus
 from citus_analysis.dataset.advice import write_advice
 from citus_analysis.dataset.derive import (
     DERIVATIONS,
@@ -624,7 +625,7 @@ def ingest(
 @contextmanager
 def _open_worker_pool(jobs: int | None, cluster: str | None, places: Sequence[Path]) -> Iterator[Pool]:
     """Threads, or the workers of a cluster, all of which see these places."""
-    own = jobs or len(os.sched_getaffinity(0))
+    own = jobs or count_usable_cpus()
     if cluster is None:
         with Pool(own) as pool:
             yield pool

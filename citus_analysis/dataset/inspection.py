@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
+from citus_analysis.core.parallel import count_usable_cpus
 from citus_analysis.dataset.identity import (
     FACTS,
     Facts,
@@ -184,7 +185,7 @@ class Inspection:
         ]
 
     def _reason_rows(self) -> list[dict[str, object]]:
-        rows = [dict(row) | {"values": _format_values(list(row["values"]))} for row in self.reasons]  # type: ignore[call-overload]
+        rows = [row | {"values": _format_values(cast("list[object]", row["values"]))} for row in self.reasons]
         if self.unexplained:
             reason = "not explained: kept apart"
             rows.append({"fact": "set_up", "values": _format_values(self.unexplained), "reason": reason, "example": ""})
@@ -325,7 +326,7 @@ def inspect(
             raise InputError(problem, path=path)
         if not found.files:
             raise InputError("holds no files", path=str(given[0]), hint="name the files, or the folder with them")
-        with Pool(len(os.sched_getaffinity(0))) as pool:
+        with Pool(count_usable_cpus()) as pool:
             files = [identifier.identify(file) for file in found.files]
             look = partial(recognise, forced=None, remembered={}, hashed=False)
             looked: list[SourceFile] = []

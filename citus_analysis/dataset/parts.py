@@ -138,8 +138,8 @@ def get_public_path(path: str) -> str:
 def locate_part(folder: Path, part: ParquetPart) -> str:
     """Path to read a part from: the table's own folder if an older version wrote it, or if only that was copied."""
     # Texts, because a dataset has thousands of files, and objects for their paths take twice the time.
-    kept = os.path.join(folder, get_kept_path(part.path))  # noqa: PTH118
-    return kept if os.path.exists(kept) else os.path.join(folder, part.path)  # noqa: PTH110, PTH118
+    kept = os.path.join(folder, get_kept_path(part.path))  # noqa: PTH118 - texts are faster
+    return kept if os.path.exists(kept) else os.path.join(folder, part.path)  # noqa: PTH110, PTH118 - likewise
 
 
 def scan_table(table: Table, folder: Path, parts: Iterable[ParquetPart]) -> pl.LazyFrame:
@@ -278,7 +278,7 @@ def find_content_problem(folder: Path, part: ParquetPart) -> str | None:
     """The defect of a file; None if the file is intact, or if nothing was recorded of it."""
     path = locate_part(folder, part)
     try:
-        status = os.stat(path)  # noqa: PTH116 - see `location`
+        status = os.stat(path)  # noqa: PTH116 - see `locate_part`
         if part.hash is None:
             return None
         if problem := find_length_problem(status.st_size, part):
@@ -290,7 +290,7 @@ def find_content_problem(folder: Path, part: ParquetPart) -> str | None:
 
 def _find_part_footer_problem(folder: Path, part: ParquetPart) -> str | None:
     try:
-        with open(locate_part(folder, part), "rb", buffering=0) as file:  # noqa: PTH123 - see `location`
+        with open(locate_part(folder, part), "rb", buffering=0) as file:  # noqa: PTH123 - see `locate_part`
             size = os.fstat(file.fileno()).st_size
             if part.footer_hash is None:
                 return None

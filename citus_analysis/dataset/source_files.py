@@ -140,11 +140,10 @@ class OwnFacts:
 
     def overlaps(self, other: OwnFacts) -> bool:
         """Whether both ran at the same time for at least half of the shorter one's time; False if it is not known."""
-        if None in (self.begin, self.end, other.begin, other.end):
+        if self.begin is None or self.end is None or other.begin is None or other.end is None:
             return False
-        # None of them is None any more, which the type checker does not see.
-        common = min(self.end, other.end) - max(self.begin, other.begin)  # type: ignore[operator, type-var]
-        shorter = min(self.end - self.begin, other.end - other.begin)  # type: ignore[operator]
+        common = min(self.end, other.end) - max(self.begin, other.begin)
+        shorter = min(self.end - self.begin, other.end - other.begin)
         return common > 0 and common >= shorter / 2
 
 

@@ -1131,7 +1131,7 @@ class ComparisonReport:
         return [*self.selection.notes, *write_hardware_sentence(self.selection), *warn_of_order(self.panels)]
 
     @property
-    def unmatched(self) -> list[ReportFinding]:
+    def unmatched_set_ups(self) -> list[ReportFinding]:
         """The set-ups that no comparison of the page contains, and why."""
         return state_unmatched_set_ups(self.panels, {name for one in self.pairs for name in one.names})
 
@@ -1146,7 +1146,7 @@ class ComparisonReport:
         return state_overhead(self.overhead)
 
     @property
-    def sampled(self) -> list[Explanation]:
+    def sampled_explanation(self) -> list[Explanation]:
         """The account of the largest difference of which perf sampled both sides; empty if there is none."""
         found = find_attribution_with_stacks(self.attributed)
         return [] if found is None else [found]

@@ -13,7 +13,7 @@ from citus_analysis.core.frames import return_callers_frame_kind
 from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import comparability
-from citus_analysis.runs.selection import find_pooled_columns, split_names
+from citus_analysis.runs.selection import Question, find_pooled_columns, split_names
 from citus_analysis.runs.set_ups import refuse_unknown
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit
@@ -89,23 +89,14 @@ def scale_runs(
         'throughput grows from 1 to 2 workers: faster, factor 1.901 [1.787, 2.0'
     """
     studied = read_studied_runs(source, metric, [*([x] if x else []), *(within or ()), *(only or {})], pool)
-    frame, metric, find = studied.runs, studied.metric, studied.find_column
+    frame, metric = studied.runs, studied.metric
     if better_direction(metric) == "lower":
         raise UsageError(f"{metric} is no rate: less of it is better", hint="name a throughput: metric=...")
-    x = find(x or choose_size_column(studied))
-    question = ComparisonQuestion(
-        metric=metric,
-        by=x,
-        base=base,
-        within=None if within is None else tuple(map(find, within)),
-        pool=tuple(map(find, pool)),
-        only={find(name): value for name, value in (only or {}).items()},
-        margin=margin,
-        level=level,
-        include_status=split_names(include_status),
-        factors=studied.factors,
-        replaced=studied.replaced,
+    x = studied.find_column(x or choose_size_column(studied))
+    choice = Question(
+        include_status=split_names(include_status), only=only or {}, pool=tuple(pool), level=level, margin=margin
     )
+    question = ComparisonQuestion.from_studied_runs(studied, x, choice, base=base, within=within)
     check_columns(frame, (x, *(question.within or ()), *question.pool))
     if frame.schema[x] == pl.String and x in studied.factors:
         numbers = frame[x].cast(pl.Float64, strict=False)

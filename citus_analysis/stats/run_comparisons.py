@@ -93,6 +93,49 @@ class ComparisonQuestion(Question):
     factors: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
 
+    @classmethod
+    def from_studied_runs(
+        cls,
+        studied: StudiedRuns,
+        by: str,
+        asked: Question,
+        *,
+        base: object = None,
+        within: Sequence[str] | None = None,
+        higher_is_better: bool | None = None,
+    ) -> ComparisonQuestion:
+        """The question about the runs of a caller, whose names of columns it translates.
+
+        Args:
+            studied: the runs, with their metric.
+            by: compared column, by its name in `studied.runs`.
+            asked: what is pooled, chosen and allowed, level and margin; columns by the caller's names.
+            base: level that the others are compared with; None: the first of each stratum.
+            within: columns to hold equal, by the caller's names; None: the whole configuration.
+            higher_is_better: true for a throughput, false for a latency; None: the metric's name decides.
+
+        Example:
+            >>> studied = read_studied_runs({"clients": [1, 1, 2, 2], "tps": [10.0, 11, 20, 21]})
+            >>> asked = ComparisonQuestion.from_studied_runs(studied, "threads", Question(only={"clients": 2}))
+            >>> asked.metric, dict(asked.only)
+            ('tps', {'threads': 2})
+        """
+        find = studied.find_column
+        return cls(
+            metric=studied.metric,
+            by=by,
+            base=base,
+            within=None if within is None else tuple(map(find, within)),
+            pool=tuple(map(find, asked.pool)),
+            only={find(name): value for name, value in asked.only.items()},
+            margin=asked.margin,
+            level=asked.level,
+            include_status=asked.include_status,
+            higher_is_better=higher_is_better,
+            factors=studied.factors,
+            replaced=studied.replaced,
+        )
+
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
         """Compare each level of the stratum with its base; no comparison if the base is absent."""
         levels = part[self.by].unique().sort().to_list()
@@ -438,22 +481,14 @@ def compare_runs(
     """
     named = [*([by] if by else []), *(within or ()), *(only or {})]
     studied = read_studied_runs(source, metric, named, pool)
-    metric, find = studied.metric, studied.find_column
+    metric = studied.metric
     chosen_by = None if by else choose_compared_column(studied)
-    by = find(by or str(chosen_by))
-    question = ComparisonQuestion(
-        metric=metric,
-        by=by,
-        base=base,
-        within=None if within is None else tuple(map(find, within)),
-        pool=tuple(map(find, pool)),
-        only={find(name): value for name, value in (only or {}).items()},
-        margin=margin,
-        level=level,
-        include_status=split_names(include_status),
-        higher_is_better=higher_is_better,
-        factors=studied.factors,
-        replaced=studied.replaced,
+    by = studied.find_column(by or str(chosen_by))
+    choice = Question(
+        include_status=split_names(include_status), only=only or {}, pool=tuple(pool), level=level, margin=margin
+    )
+    question = ComparisonQuestion.from_studied_runs(
+        studied, by, choice, base=base, within=within, higher_is_better=higher_is_better
     )
     asked = ask(studied.runs, question)
     runs, question = asked.runs, asked.question

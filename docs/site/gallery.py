@@ -24,8 +24,8 @@ def draw_figures(dataset: object) -> Iterator[tuple[str, go.Figure]]:
             exec("import polars as pl\nimport citus_analysis as ca", names)  # noqa: S102 - lines of a page of ours
             names["ds"] = dataset
             continue
-        exec("\n".join(lines), names)  # noqa: S102
-        yield found["picture"], eval(last, names)  # noqa: S307
+        exec("\n".join(lines), names)  # noqa: S102 - likewise
+        yield found["picture"], eval(last, names)  # noqa: S307 - likewise
 
 
 def main(dataset: str) -> None:

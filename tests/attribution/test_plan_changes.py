@@ -50,7 +50,7 @@ def compared(
         SimpleNamespace(table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}))
         for i in (0, 1)
     ]
-    found = plan_changes(SimpleNamespace(unit="run", sources=sources, both=both), level=0.95)  # type: ignore[arg-type]
+    found = plan_changes(SimpleNamespace(unit="run", sources=sources, both=both), level=0.95)  # type: ignore[arg-type] # what it uses of sides
     assert found is not None
     return found
 
@@ -94,7 +94,7 @@ def test_times_of_the_same_node_are_compared_over_runs() -> None:
         for i in (0, 1)
     ]
     sides = SimpleNamespace(unit="run", sources=(sources[0], SimpleNamespace(table=tables.__getitem__)), both=both)
-    found = plan_changes(sides, level=0.95)  # type: ignore[arg-type]
+    found = plan_changes(sides, level=0.95)  # type: ignore[arg-type] # what it uses of sides
     assert found is not None
     row = found.nodes.filter(pl.col("node").str.starts_with("Index")).row(0, named=True)
     assert row["p"] < 0.01

@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import yaml
+from psycopg.conninfo import make_conninfo
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import connections, read_overview, server_state
@@ -121,9 +122,11 @@ def test_the_lock_of_the_cluster_is_of_a_transaction(server: ServerNode, monkeyp
 @pytest.mark.server
 def test_a_statement_that_waits_names_who_blocks_it(server: ServerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "LOCK_TIMEOUT_S", 0.5)
-    login = {"host": server.host, "port": server.port, "dbname": SUPERUSER, "user": SUPERUSER}
+    login = make_conninfo(
+        host=server.host, port=server.port, dbname=SUPERUSER, user=SUPERUSER, application_name="somebody"
+    )
     with (
-        psycopg.connect(**login, application_name="somebody", autocommit=False) as other,  # type: ignore[arg-type]
+        psycopg.connect(login, autocommit=False) as other,
         connections.connect(server, database=SUPERUSER, user=SUPERUSER) as connection,
     ):
         other.execute("CREATE TABLE held AS SELECT 1")

@@ -97,7 +97,7 @@ def test_states_of_sessions_are_apart() -> None:
 def test_statements_of_a_page_are_selected_by_one_function() -> None:
     statements = traces_of("w2-t4-insert").statements
     with pytest.raises(UsageError, match="come from select_statements"):
-        SelectedStatements(statements, statements.clear(), 0, 5, 1, 0, window=None)  # type: ignore[arg-type]
+        SelectedStatements(statements, statements.clear(), 0, 5, 1, 0, window=None)  # type: ignore[arg-type] # it is refused before
 
 
 def test_local_and_remote_say_that_they_differ_in_the_commit() -> None:

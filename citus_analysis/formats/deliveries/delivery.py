@@ -244,12 +244,14 @@ class Delivery:
         facts = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "steps"}
         known = {name: value for name, value in facts.items() if value != getattr(PLAIN, name)}
         kinds = {kind: name for name, kind in _STEPS.items()}
+        # The type checker does not know that every class of a step is a dataclass.
         steps = [{"step": kinds[type(step)], **asdict(step)} for step in self.steps]  # type: ignore[call-overload]
         return {**known, "steps": steps} if steps else known
 
     @classmethod
     def of(cls, stored: Mapping[str, object]) -> Delivery:
         """The delivery of a stored one."""
+        # What was stored is JSON: the values of :meth:`stored`, whose types no checker knows.
         steps = [_step(facts) for facts in stored.get("steps", ())]  # type: ignore[attr-defined]
         return cls(**{**stored, "steps": tuple(steps)})  # type: ignore[arg-type]
 

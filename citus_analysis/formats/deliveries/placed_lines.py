@@ -228,6 +228,7 @@ class Step(ABC):
 
     def believing(self, *, ordered: bool) -> Step:
         """The same step, whose lines are believed to be in order, or not."""
+        # Every step is a dataclass, which its base class cannot state.
         return replace(self, believed=ordered)  # type: ignore[type-var]
 
     @property

@@ -97,7 +97,7 @@ def environment(endpoint: str) -> Iterator[None]:
 @contextmanager
 def moto() -> Iterator[Store]:
     """An S3 in a thread of this process."""
-    from moto.server import DomainDispatcherApplication, create_backend_app  # type: ignore[attr-defined]
+    from moto.server import DomainDispatcherApplication, create_backend_app  # type: ignore[attr-defined] # partly typed
     from werkzeug.serving import make_server
 
     dispatcher = DomainDispatcherApplication(create_backend_app)

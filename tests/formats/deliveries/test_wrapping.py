@@ -54,12 +54,13 @@ MADE_AGAIN: dict[str, Callable[[Recording], bytes]] = {
     "kubectl --prefix": lambda found: _kubectl(found, stamps=False),
     "kubectl --timestamps": lambda found: containers.docker_logs_stamped(found.texts()[""]),
     **{
+        # A lambda with a default has no type that a checker infers; without it, all would have the last form.
         f"journal {form}": lambda found, form=form: hosts.journal(found.texts()[""], form)  # type: ignore[misc]
         for form in hosts.JOURNAL_TIMES
     },
     "ts -s %.s": lambda found: hosts.ts(found.texts()[""], "%.s", elapsed="since start"),
     **{
-        name: lambda found, name=name: DELIVERIES[name](found.texts()[""])  # type: ignore[misc]
+        name: lambda found, name=name: DELIVERIES[name](found.texts()[""])  # type: ignore[misc] # as above
         for name in (
             "syslog %msg%",
             "screen",

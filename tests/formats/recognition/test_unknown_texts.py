@@ -12,7 +12,7 @@ import pytest
 from citus_analysis.formats import Content
 from citus_analysis.formats.parsing import recognition
 
-WORDS = "server pgbench postgres tps latency average index row device error table cost".split()  # noqa: SIM905
+WORDS = "server pgbench postgres tps latency average index row device error table cost".split()  # noqa: SIM905 - reads as a text
 
 
 def unknown_texts() -> Iterator[tuple[str, bytes]]:
