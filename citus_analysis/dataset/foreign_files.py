@@ -8,6 +8,8 @@ from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
 from citus_analysis.formats.deliveries.archives import detect_archive_kind, is_office_document
 
+#: The one of these kinds that a format reads, if it holds the jobs of HammerDB.
+_SQLITE: Final = "an SQLite database"
 #: (offset, bytes at this offset) -> (kind of file, way out).
 _KINDS: Final = {
     (0, b"PERFILE2"): ("a recording of perf", "write it out first: perf script -i FILE > perf_script.txt"),
@@ -15,7 +17,7 @@ _KINDS: Final = {
     (0, b"7z\xbc\xaf\x27\x1c"): ("a 7-Zip archive", "unpack it first"),
     (0, b"PAR1"): ("a Parquet file", "a folder of Parquet tables is opened (sql, report ...), not ingested"),
     (0, b"PGDMP"): ("a database dump", "give the logs of the servers and the output of the clients"),
-    (0, b"SQLite format 3"): ("an SQLite database", "give the logs of the servers and the output of the clients"),
+    (0, b"SQLite format 3"): (_SQLITE, "give the logs of the servers and the output of the clients"),
     (0, b"\x7fELF"): ("a program", "give what it printed"),
     (0, b"%PDF"): ("a PDF document", "give text"),
     (0, b"\x89PNG"): ("a picture", "give text"),
@@ -26,7 +28,7 @@ _NESTED_ARCHIVE: Final = ("an archive in an archive in an archive", "unpack it y
 
 
 def find_conversion_hint(content: Content) -> tuple[str, str] | None:
-    """Kind of a file and the way out if no format ever reads this kind; None for any other file.
+    """Kind of a file that is no text, and the way out where no format reads it; None for any other file.
 
     The first bytes decide, whatever stands further on: an archive may hold the lines of a log as they are.
 
@@ -45,3 +47,9 @@ def find_conversion_hint(content: Content) -> tuple[str, str] | None:
         return "an office document", "save it as text first"
     kind = next((kind for (offset, start), kind in _KINDS.items() if head.startswith(start, offset)), None)
     return kind if archive is None else kind or _NESTED_ARCHIVE
+
+
+def is_never_read(content: Content) -> bool:
+    """Whether a file is of a kind that no format reads, so that texts within it are not looked for."""
+    kind = find_conversion_hint(content)
+    return kind is not None and kind[0] != _SQLITE

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from blake3 import blake3
 
 from citus_analysis.dataset.digests import digest, hash_file_content
-from citus_analysis.dataset.foreign_files import find_conversion_hint
+from citus_analysis.dataset.foreign_files import find_conversion_hint, is_never_read
 from citus_analysis.dataset.identity import (
     TIMES,
     Facts,
@@ -114,7 +114,7 @@ def _recognise_file(
         prefix = LOG_LINE_PREFIX.value(file.stated_options)
         known = remembered.get((path.name, hash_)) if prefix is None else None
         content = Content(path)
-        if known is None and forced is None and find_conversion_hint(content) is not None:
+        if known is None and forced is None and is_never_read(content):
             found = [Recognised(None)]
         elif known is None:
             found = recognise_sources(content, forced, prefix)
