@@ -12,7 +12,6 @@ from citus_analysis.attribution.sentences import (
     write_explanation_sentences,
 )
 from citus_analysis.bottleneck.machine_work import place_text
-from citus_analysis.bottleneck.resources import compute_connection_balance
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account
 from citus_analysis.plots.node_figures import plot_node_heat_map
@@ -64,11 +63,7 @@ from citus_analysis.report.published import (
     write_published_sentences,
     write_published_warnings,
 )
-from citus_analysis.report.resources import (
-    name_run,
-    select_shown_throttling,
-    write_resource_sentences,
-)
+from citus_analysis.report.resources import name_run
 from citus_analysis.report.server import (
     change_sentences,
     drop_technical_columns,

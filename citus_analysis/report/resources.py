@@ -1,8 +1,9 @@
-"""Sentences of the resources report: each states a finding first, and the measured system second."""
+"""The resources report: what limits the servers and what is unusual first, the measured system second."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -10,8 +11,10 @@ import polars as pl
 from citus_analysis.attribution.associations import describe_timer_skid
 from citus_analysis.bottleneck.machine_work import ForeignWork, place_text
 from citus_analysis.bottleneck.profiles import CpuContrast
-from citus_analysis.bottleneck.resources import ResourceStudy, compute_connection_balance
-from citus_analysis.core.frames import convert_to_polars
+from citus_analysis.bottleneck.resources import ResourceStudy, compute_connection_balance, study_resources
+from citus_analysis.core.frames import TableSource, convert_to_polars
+from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
+from citus_analysis.runs.selection import Question
 from citus_analysis.stats import mean_interval
 from citus_analysis.texts.names import find_differing_parts
 from citus_analysis.texts.numbers import format_adding_up
@@ -29,26 +32,67 @@ _PARTS: Final = {"kernel": "the kernel", "other": "other code"}
 _TESTABLE: Final = 3
 _NAMED: Final = 4
 
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "quota": "A quota of CPU time stopped the server that reached it most often in {spread} (means of runs). A stopped "
+    "server continues at the beginning of the next period, so times of statements grow in steps of a period, and "
+    "samples of a machine's CPUs do not show how busy a node was.",
+    "quota: one": "{high:.0f} % of the kernel's periods in {most}",
+    "quota: several": "{low:.0f} % of the kernel's periods in {least} to {high:.0f} % in {most}",
+    "throttling": "The kernel limited {groups} to a share of CPU time and stopped {them} in {share} % of its periods "
+    "(means of runs). A stopped server continues at the beginning of the next period: times of statements grow in "
+    "steps of a period, and samples of a whole machine's CPUs do not show how busy a node was.",
+    "foreign work": "A machine did work that is not the run's own in {number} of {runs}, for {seconds:.0f} s between "
+    "{begin} and {end} UTC, which took {amount} of its CPU time ({systems}). {these} doubtful and {enter} no mean "
+    "unless allowed.",
+    "no foreign work": "No machine did other work that shows in its CPU time ({runs} compared).",
+    "foreign work unknown": "Whether a machine did other work is not known of {runs}, which {have} fewer than three "
+    "others of {their} kind, and neither pidstat nor control groups that account for nodes and clients.",
+    "CPU": "The {cpus} had time to spare in all {systems} ({means}).",
+    "CPU: full": "The {cpus} were busy at least {nearly_all:.0f} % of the time in {full} of {systems} ({means}).",
+    "CPU: one": "The machine's CPUs were busy {high:.0f} % of the time while clients measured {most}.",
+    "CPU: none": "No sample of CPU time with a timestamp was taken during a run.",
+    "CPU: of machines": "CPUs of the machines, which are not those that a quota leaves to a node,",
+    "CPU: means": "means from {low:.0f} % in {least} to {high:.0f} % in {most}",
+    "programs": "Of the programs that pidstat listed, {program}{node} of {resource} used most CPU time: {percent:.0f} "
+    "% of one CPU, all its processes together.",
+    "CPU by threads": "{operation} on {size} keeps the CPUs {low:.0f} % busy with {few} and {high:.0f} % with {many}.",
+    "pressure": "At least one task{node} of {resource} was stalled for the {awaited} {percent:.0f} % of the time, and "
+    "{largest:.0f} % at most.",
+    "device": "The busiest device, {device} in {resource}, had a request in flight {mean:.0f} % of the time, and "
+    "{largest:.0f} % at most{waiting}.",
+    "device: waiting": "; a request took {await_ms:.2f} ms on average",
+    "device: none": "No sample of a device with a timestamp was taken during a run.",
+    "checkpoints": "Device requests took {ratio:.2g} times as long during checkpoints as otherwise ({low:.2g} to "
+    "{high:.2g}; geometric mean of {systems}).",
+    "perf": "{shares}. Most time was spent in {symbol}, {percent:.1f} % ({mean}).{skid}",
+    "perf: all samples": "Of all samples of perf in {resource}, {parts}",
+    "perf: named samples": "perf's report of {resource} names the functions of {named} % of all samples: {parts}",
+    "perf: none": "perf recorded no functions in these runs.",
+    "connections": "{who} had {client} connections from clients{others} (medians over time).",
+    "connections: one node": "The server of {resource}",
+    "connections: nodes": "Each of the {nodes} nodes of {resource}",
+    "connections: from nodes": " and {internal} from other nodes",
+}
 
-def write_resource_sentences(study: ResourceStudy) -> list[str]:
+
+def state_resources(study: ResourceStudy) -> list[ReportFinding]:
     """What limits the servers and what is unusual first, then CPU, programs, devices, checkpoints and perf."""
-    contrasts = [_describe_cpu_contrast(one) for one in study.contrasts][:1]
-    first = [*write_quota_sentences(study.throttling), *write_foreign_sentences(study.foreign)]
-    machines = [
-        *_write_pressure_sentences(study.pressure),
-        _describe_busiest_device(study.devices),
-        *_write_checkpoint_sentences(study.checkpoints),
-        _describe_perf_samples(study),
+    return [
+        *state_quota(study.throttling),
+        *state_foreign_work(study.foreign),
+        _state_cpu(study.cpu, is_held=not study.throttling.is_empty()),
+        *_state_programs(study.programs),
+        *[_state_cpu_contrast(one) for one in study.contrasts][:1],
+        *_state_pressure(study.pressure),
+        _state_busiest_device(study.devices),
+        *_state_checkpoints(study.checkpoints),
+        _state_perf_samples(study),
+        *_state_connections(study.connections),
     ]
-    used = [
-        *_write_cpu_sentences(study.cpu, is_held=not study.throttling.is_empty()),
-        *_write_program_sentences(study.programs),
-        *contrasts,
-    ]
-    return [*first, *used, *machines, *_write_connections(study.connections)]
 
 
-def write_foreign_sentences(foreign: ForeignWork) -> list[str]:
+def state_foreign_work(foreign: ForeignWork) -> list[ReportFinding]:
     """Work on the machines that is not the runs' own: the runs, their seconds and the amount; or that none was found.
 
     Args:
@@ -56,18 +100,13 @@ def write_foreign_sentences(foreign: ForeignWork) -> list[str]:
     """
     rows, found = convert_to_polars(foreign.runs), foreign.doubtful
     judged = rows.filter(pl.col("method") != "not known")
-    unknown = rows.height - judged.height
-    blind = (
-        f"Whether a machine did other work is not known of {pluralize(unknown, 'run')}, which "
-        f"{'has' if unknown == 1 else 'have'} fewer than three others of {'its' if unknown == 1 else 'their'} kind, "
-        "and neither pidstat nor control groups that account for nodes and clients."
-    )
+    runs, unknown = pluralize(judged.height, "run"), rows.height - judged.height
+    have, their = ("has", "its") if unknown == 1 else ("have", "their")
+    blind = state(TEMPLATES, "foreign work unknown", runs=pluralize(unknown, "run"), have=have, their=their)
     notes = [blind] if unknown else []
     if found.is_empty():
-        none = f"No machine did other work that shows in its CPU time ({pluralize(judged.height, 'run')} compared)."
-        return [*([none] if judged.height else []), *notes]
+        return [*([state(TEMPLATES, "no foreign work", runs=runs)] if judged.height else []), *notes]
     least, most = (float(str(value)) for value in (found["foreign_percent"].min(), found["foreign_percent"].max()))
-    amount = f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
     times = found.select(
         pl.col("begin_time").min().dt.strftime("%Y-%m-%d %H:%M:%S"), pl.col("end_time").max().dt.strftime("%H:%M:%S")
     )
@@ -75,95 +114,141 @@ def write_foreign_sentences(foreign: ForeignWork) -> list[str]:
     # Names of systems may contain commas.
     systems = found["resource"].unique(maintain_order=True).to_list()
     more = [f"{len(systems) - _NAMED} more"] if len(systems) > _NAMED else []
-    names = "; ".join([*systems[:_NAMED], *more])
     many = found.height > 1
     return [
-        f"A machine did work that is not the run's own in {found.height} of {pluralize(judged.height, 'run')}, for "
-        f"{found['foreign_s'].sum():.0f} s between {begin} and {end} UTC, which took "
-        f"{amount} of its CPU time ({names}). {'These runs are' if many else 'This run is'} doubtful and "
-        f"{'enter' if many else 'enters'} no mean unless allowed.",
+        state(
+            TEMPLATES,
+            "foreign work",
+            [
+                FindingNumber(name, estimate=percent)
+                for name, percent in found.select("resource", "foreign_percent").rows()
+            ],
+            number=found.height,
+            runs=runs,
+            seconds=found["foreign_s"].sum(),
+            begin=begin,
+            end=end,
+            amount=f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %",
+            systems="; ".join([*systems[:_NAMED], *more]),
+            these="These runs are" if many else "This run is",
+            enter="enter" if many else "enters",
+        ),
         *notes,
     ]
 
 
-def _write_connections(connections: pl.DataFrame) -> list[str]:
+def _state_connections(connections: pl.DataFrame) -> list[ReportFinding]:
     if connections.is_empty():
         return []
     medians = compute_connection_balance(connections)
     ranges = (medians.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0) for name in ("client", "internal"))
     client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges)
-    resource = connections["resource"][0]
-    who = f"The server of {resource}" if medians.height == 1 else f"Each of the {medians.height} nodes of {resource}"
-    of_nodes = "" if medians.height == 1 else f" and {internal} from other nodes"
-    return [f"{who} had {client} connections from clients{of_nodes} (medians over time)."]
+    one = medians.height == 1
+    who = TEMPLATES["connections: one node" if one else "connections: nodes"]
+    return [
+        state(
+            TEMPLATES,
+            "connections",
+            who=who.format(resource=connections["resource"][0], nodes=medians.height),
+            client=client,
+            others="" if one else TEMPLATES["connections: from nodes"].format(internal=internal),
+        )
+    ]
 
 
-def _write_cpu_sentences(cpu: pl.DataFrame, *, is_held: bool) -> list[str]:
+def _state_cpu(cpu: pl.DataFrame, *, is_held: bool) -> ReportFinding:
     if cpu.is_empty():
-        return ["No sample of CPU time with a timestamp was taken during a run."]
+        return state(TEMPLATES, "CPU: none")
     ordered = cpu.sort("busy_percent")
-    (low, least), (high, most) = (ordered.select("busy_percent", "resource").row(at) for at in (0, -1))
+    numbers = [FindingNumber(name, estimate=busy) for busy, name in ordered.select("busy_percent", "resource").rows()]
+    least, most = numbers[0], numbers[-1]
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
-    systems = pluralize(cpu.height, "system")
-    if cpu.height == 1:
-        return [f"The machine's CPUs were busy {high:.0f} % of the time while clients measured {most}."]
-    what = "CPUs of the machines, which are not those that a quota leaves to a node," if is_held else "CPUs"
-    means = f"means from {low:.0f} % in {least} to {high:.0f} % in {most}"
-    if full:
-        return [
-            f"The {what} were busy at least {_NEARLY_ALL_PERCENT:.0f} % of the time in {full} of {systems} ({means})."
-        ]
-    return [f"The {what} had time to spare in all {systems} ({means})."]
+    ends = {"low": least.estimate, "least": least.subject, "high": most.estimate, "most": most.subject}
+    return state(
+        TEMPLATES,
+        "CPU: one" if cpu.height == 1 else "CPU: full" if full else "CPU",
+        numbers,
+        **ends,
+        cpus=TEMPLATES["CPU: of machines"] if is_held else "CPUs",
+        nearly_all=_NEARLY_ALL_PERCENT,
+        full=full,
+        systems=pluralize(cpu.height, "system"),
+        means=TEMPLATES["CPU: means"].format_map(ends),
+    )
 
 
-def _write_program_sentences(programs: pl.DataFrame) -> list[str]:
+def _name_node(node: str | None) -> str:
+    return f" on {place_text(node)}" if node is not None else ""
+
+
+def _state_programs(programs: pl.DataFrame) -> list[ReportFinding]:
     used = programs.filter(pl.col("cpu_percent") > 0).sort("cpu_percent", descending=True)
-    if used.is_empty():
-        return []
-    row = used.row(0, named=True)
-    where = f" on {place_text(row['node'])}" if row["node"] is not None else ""
     return [
-        f"Of the programs that pidstat listed, {row['program']}{where} of {row['resource']} used most CPU time: "
-        f"{row['cpu_percent']:.0f} % of one CPU, all its processes together."
+        state(
+            TEMPLATES,
+            "programs",
+            [FindingNumber(f"{row['program']}, {row['resource']}", estimate=row["cpu_percent"])],
+            program=row["program"],
+            node=_name_node(row["node"]),
+            resource=row["resource"],
+            percent=row["cpu_percent"],
+        )
+        for row in used.head(1).iter_rows(named=True)
     ]
 
 
-def _write_pressure_sentences(pressure: pl.DataFrame) -> list[str]:
+def _state_pressure(pressure: pl.DataFrame) -> list[ReportFinding]:
     some = pressure.filter((pl.col("scope") == "some") & (pl.col("stalled_percent") >= _STALLED_PERCENT))
-    if some.is_empty():
-        return []
-    row = some.row(0, named=True)
-    where = f" on {place_text(row['node'])}" if row["node"] is not None else ""
     return [
-        f"At least one task{where} of {row['resource']} was stalled for the {_AWAITED[row['pressure']]} "
-        f"{row['stalled_percent']:.0f} % of the time, and {row['largest_stalled_percent']:.0f} % at most."
+        state(
+            TEMPLATES,
+            "pressure",
+            [FindingNumber(f"{row['pressure']}, {row['resource']}", estimate=row["stalled_percent"])],
+            node=_name_node(row["node"]),
+            resource=row["resource"],
+            awaited=_AWAITED[row["pressure"]],
+            percent=row["stalled_percent"],
+            largest=row["largest_stalled_percent"],
+        )
+        for row in some.head(1).iter_rows(named=True)
     ]
 
 
-def _describe_cpu_contrast(contrast: CpuContrast) -> str:
-    low, high = contrast.means["busy_percent"].to_list()
+def _state_cpu_contrast(contrast: CpuContrast) -> ReportFinding:
+    busy = contrast.means["busy_percent"].to_list()
     few, many = contrast.threads
-    return (
-        f"{contrast.operation} on {format_cluster_size(contrast.workers)} keeps the CPUs {low:.0f} % busy with "
-        f"{pluralize(few, 'client thread')} and {high:.0f} % with {many}."
+    return state(
+        TEMPLATES,
+        "CPU by threads",
+        [FindingNumber(name, estimate=mean) for name, mean in zip(contrast.configurations, busy, strict=True)],
+        operation=contrast.operation,
+        size=format_cluster_size(contrast.workers),
+        low=busy[0],
+        high=busy[1],
+        few=pluralize(few, "client thread"),
+        many=many,
     )
 
 
-def _describe_busiest_device(devices: pl.DataFrame) -> str:
+def _state_busiest_device(devices: pl.DataFrame) -> ReportFinding:
     if devices.is_empty():
-        return "No sample of a device with a timestamp was taken during a run."
+        return state(TEMPLATES, "device: none")
     row = devices.row(0, named=True)
-    waiting = "" if row["await_ms"] is None else f"; a request took {row['await_ms']:.2f} ms on average"
     # iostat divides by an interval that it measures itself, so that a full one may come out above 100 %.
-    shares = ("utilization_percent", "largest_utilization_percent")
-    mean, largest = (f"{min(row[name], 100.0):.0f} %" for name in shares)
-    return (
-        f"The busiest device, {row['device']} in {row['resource']}, had a request in flight {mean} of the time, and "
-        f"{largest} at most{waiting}."
+    mean, largest = (min(row[name], 100.0) for name in ("utilization_percent", "largest_utilization_percent"))
+    return state(
+        TEMPLATES,
+        "device",
+        [FindingNumber(f"{row['device']}, {row['resource']}", estimate=mean)],
+        device=row["device"],
+        resource=row["resource"],
+        mean=mean,
+        largest=largest,
+        waiting="" if row["await_ms"] is None else TEMPLATES["device: waiting"].format_map(row),
     )
 
 
-def _write_checkpoint_sentences(checkpoints: pl.DataFrame) -> list[str]:
+def _state_checkpoints(checkpoints: pl.DataFrame) -> list[ReportFinding]:
     """Whether device requests took longer during checkpoints, if enough systems have samples of both times."""
     both = checkpoints.drop_nulls(["await_during_ms", "await_outside_ms"]).filter(
         pl.min_horizontal("samples_during", "samples_outside") >= _ENOUGH,
@@ -176,15 +261,14 @@ def _write_checkpoint_sentences(checkpoints: pl.DataFrame) -> list[str]:
     middle, (low, high) = math.exp(ratio.estimate), (math.exp(end) for end in ratio.ends if end is not None)
     if low <= 1 <= high:
         return []
-    return [
-        f"Device requests took {middle:.2g} times as long during checkpoints as otherwise ({low:.2g} to {high:.2g}; "
-        f"geometric mean of {pluralize(both.height, 'system')})."
-    ]
+    number = FindingNumber("during checkpoints", "otherwise", middle, low, high)
+    systems = pluralize(both.height, "system")
+    return [state(TEMPLATES, "checkpoints", [number], ratio=middle, low=low, high=high, systems=systems)]
 
 
-def _describe_perf_samples(study: ResourceStudy) -> str:
+def _state_perf_samples(study: ResourceStudy) -> ReportFinding:
     if study.symbols.is_empty():
-        return "perf recorded no functions in these runs."
+        return state(TEMPLATES, "perf: none")
     top = study.symbols.row(0, named=True)
     mine = study.modules.filter(pl.col("resource") == top["resource"], pl.col("event").eq_missing(top["event"]))
     recordings = mine.select("run_id", "node").n_unique()
@@ -193,16 +277,22 @@ def _describe_perf_samples(study: ResourceStudy) -> str:
     known, named = float(shares["self_percent"].sum()), [float(share) for share in largest["self_percent"]]
     printed, whole = format_adding_up([*named, known - sum(named)], known, more=1)
     words = [f"{share} % in {_PARTS.get(part, part)}" for share, part in zip(printed, largest["part"], strict=False)]
-    rest = printed[-1] if float(printed[-1]) else ""
-    parts = join_words(words)
-    mean = f"mean of {pluralize(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
     if known < _NEARLY_ALL_PERCENT:
-        of_all = f"perf's report of {top['resource']} names the functions of {whole} % of all samples: "
-        of_all += join_words([*words, f"{rest} % elsewhere"] if rest else words)
+        rest = [f"{printed[-1]} % elsewhere"] if float(printed[-1]) else []
+        kind, parts = "perf: named samples", join_words([*words, *rest])
     else:
-        of_all = f"Of all samples of perf in {top['resource']}, {parts.replace(' % in ', ' % were in ', 1)}"
-    most = f"{of_all}. Most time was spent in {top['symbol']}, {top['mean_percent']:.1f} % ({mean})."
-    return " ".join(filter(None, (most, describe_timer_skid(top["event"]))))
+        kind, parts = "perf: all samples", join_words(words).replace(" % in ", " % were in ", 1)
+    skid = describe_timer_skid(top["event"])
+    return state(
+        TEMPLATES,
+        "perf",
+        [FindingNumber(f"{top['symbol']}, {top['resource']}", estimate=top["mean_percent"])],
+        shares=TEMPLATES[kind].format(resource=top["resource"], named=whole, parts=parts),
+        symbol=top["symbol"],
+        percent=top["mean_percent"],
+        mean=f"mean of {pluralize(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording",
+        skid=f" {skid}" if skid else "",
+    )
 
 
 def name_run(resource: str, iteration: int | None) -> str:
@@ -215,7 +305,7 @@ def name_run(resource: str, iteration: int | None) -> str:
     return resource if iteration is None else f"{resource}, iteration {iteration}"
 
 
-def write_quota_sentences(held: pl.DataFrame) -> list[str]:
+def state_quota(held: pl.DataFrame) -> list[ReportFinding]:
     """The effect of a limit that the kernel set on the servers' CPU time; empty if there was none.
 
     Args:
@@ -227,15 +317,10 @@ def write_quota_sentences(held: pl.DataFrame) -> list[str]:
     most = held.group_by("resource", "control_group").agg(share).group_by("resource").agg(
         pl.col("throttled_periods_percent").max()
     ).sort("throttled_periods_percent", "resource")  # fmt: skip
+    numbers = [FindingNumber(name, estimate=percent) for name, percent in most.rows()]
     (least, low), (name, high) = most.row(0), most.row(-1)
-    spread = f"{high:.0f} % of the kernel's periods in {name}"
-    if most.height > 1:
-        spread = f"{low:.0f} % of the kernel's periods in {least} to {high:.0f} % in {name}"
-    return [
-        f"A quota of CPU time stopped the server that reached it most often in {spread} (means of runs). A stopped "
-        "server continues at the beginning of the next period, so times of statements grow in steps of a period, and "
-        "samples of a machine's CPUs do not show how busy a node was."
-    ]
+    spread = TEMPLATES["quota: several" if most.height > 1 else "quota: one"]
+    return [state(TEMPLATES, "quota", numbers, spread=spread.format(low=low, least=least, high=high, most=name))]
 
 
 def write_throttling_warnings(held: pl.DataFrame) -> list[str]:
@@ -249,12 +334,8 @@ def write_throttling_warnings(held: pl.DataFrame) -> list[str]:
     groups = held.group_by("resource", "control_group").agg(pl.col("throttled_periods_percent").mean())
     low, high = (f"{groups['throttled_periods_percent'].quantile(q) or 0.0:.0f}" for q in (0.0, 1.0))
     number, share = held["control_group"].n_unique(), low if low == high else f"{low} to {high}"
-    return [
-        f"The kernel limited {pluralize(number, 'control group')} to a share of CPU time and stopped "
-        f"{'it' if number == 1 else 'them'} in {share} % of its periods (means of runs). A stopped server continues at "
-        "the beginning of the next period: times of statements grow in steps of a period, and samples of a whole "
-        "machine's CPUs do not show how busy a node was."
-    ]
+    named = {"groups": pluralize(number, "control group"), "them": "it" if number == 1 else "them"}
+    return [TEMPLATES["throttling"].format(share=share, **named)]
 
 
 def select_shown_throttling(study: ResourceStudy) -> pl.DataFrame:
@@ -269,3 +350,69 @@ def select_shown_throttling(study: ResourceStudy) -> pl.DataFrame:
     shown = mine if mine.height else held.filter(pl.col("run_id") == pl.col("run_id").first())
     names = find_differing_parts(shown["control_group"].unique().to_list())
     return shown.with_columns(pl.col("control_group").replace(names))
+
+
+@dataclass(frozen=True)
+class ResourceReport:
+    """What the page of the resources shows.
+
+    Attributes:
+        study: the samples of the chosen resources.
+    """
+
+    study: ResourceStudy
+
+    @property
+    def findings(self) -> list[ReportFinding]:
+        """What the page begins with."""
+        return state_resources(self.study)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Samples that could not be placed in a run."""
+        return self.study.warnings
+
+    @property
+    def foreign_work(self) -> pl.DataFrame:
+        """The runs in which a machine did other work, in the order of time."""
+        return convert_to_polars(self.study.foreign.runs).filter(pl.col("foreign_s") > 0).sort("begin_time")
+
+    @property
+    def foreign_seconds(self) -> pl.DataFrame:
+        """Busy CPU time of the machines in these runs, second by second."""
+        found = ["resource", "run_id", "machine"]
+        return convert_to_polars(self.study.foreign.seconds).join(self.foreign_work, on=found, how="semi")
+
+    @property
+    def connection_balance(self) -> pl.DataFrame:
+        """Connections per node of the run whose sessions are shown: medians over the samples."""
+        return compute_connection_balance(self.study.connections).drop("run_id", "resource")
+
+    @property
+    def throttling(self) -> pl.DataFrame:
+        """Control groups over time of one run that the kernel limited."""
+        return select_shown_throttling(self.study)
+
+
+def study_machines(dataset: TableSource, question: Question, *, detail: str = "", iteration: int = 0) -> ResourceReport:
+    r"""The activity of a dataset's machines as the page of the resources shows it.
+
+    Args:
+        dataset: a dataset, or another source of its tables.
+        question: the resources that enter, and the statuses of their runs.
+        detail: resource that is shown over time; empty: that with the most checkpoints.
+        iteration: its iteration; 0: the one with the most checkpoints.
+
+    Raises:
+        UnknownNameError: no run is of a resource that a pattern matches, or the detail has no samples.
+        InsufficientDataError: the chosen resources have no samples at all.
+
+    Example:
+        >>> import citus_analysis as ca
+        >>> found = study_machines(ca.open_dataset("dataset"), ca.runs.Question(resources="w2*"))  # doctest: +SKIP
+        >>> print(*found.findings, sep="\n")  # doctest: +SKIP
+    """
+    resources, allowed = question.resources, question.include_status
+    return ResourceReport(
+        study_resources(dataset, resources, detail=detail, iteration=iteration, include_status=allowed)
+    )

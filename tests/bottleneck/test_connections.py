@@ -13,7 +13,7 @@ from citus_analysis.bottleneck.samples import select_throttling_over_time
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_connections, plot_nodes
 from citus_analysis.plots.node_figures import plot_node_heat_map
-from citus_analysis.report.resources import select_shown_throttling, write_resource_sentences, write_throttling_warnings
+from citus_analysis.report.resources import select_shown_throttling, state_resources, write_throttling_warnings
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, runs
 from tests.recordings import RECORDED, ROOT
@@ -42,7 +42,7 @@ def test_connections_are_those_of_clients_and_of_other_nodes(dataset: Dataset) -
 
 def test_the_report_says_how_connections_are_spread(dataset: Dataset) -> None:
     study = study_resources(dataset, "connections-*")
-    (sentence,) = [s for s in write_resource_sentences(study) if "connections from clients" in s]
+    (sentence,) = [s for s in map(str, state_resources(study)) if "connections from clients" in s]
     assert sentence == (
         "Each of the 3 nodes of connections-over-time-w2-t6-load had 0 to 4 connections from clients and 3 to 7 from "
         "other nodes (medians over time)."

@@ -20,7 +20,7 @@ from citus_analysis.bottleneck.machine_work import (
 )
 from citus_analysis.bottleneck.study import study_bottleneck
 from citus_analysis.report.bottleneck import state_demands
-from citus_analysis.report.resources import write_foreign_sentences
+from citus_analysis.report.resources import state_foreign_work
 from citus_analysis.runs.status import add_machine_doubts
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
 from citus_analysis.schema import TABLES
@@ -199,13 +199,15 @@ def test_doubts_change_the_status_of_a_run_and_are_taken_back() -> None:
 
 
 def test_sentences_name_the_runs_the_seconds_and_the_amount_or_that_there_was_none() -> None:
-    (quiet,) = write_foreign_sentences(find_foreign_work(_study(0)))
-    assert quiet == "No machine did other work that shows in its CPU time (20 runs compared)."
-    (found,) = write_foreign_sentences(find_foreign_work(_study(0, {("any", 2): (10, 25, 45.0)})))
-    assert found.startswith("A machine did work that is not the run's own in 1 of 20 runs, for 15 s between")
-    assert found.endswith("of its CPU time (any). This run is doubtful and enters no mean unless allowed.")
-    (blind,) = write_foreign_sentences(find_foreign_work(_study(0, iterations=2, set_ups=("any",))))
-    assert blind.startswith("Whether a machine did other work is not known of 2 runs, which have fewer than three")
+    (quiet,) = state_foreign_work(find_foreign_work(_study(0)))
+    assert str(quiet) == "No machine did other work that shows in its CPU time (20 runs compared)."
+    (found,) = state_foreign_work(find_foreign_work(_study(0, {("any", 2): (10, 25, 45.0)})))
+    assert found.sentence.startswith("A machine did work that is not the run's own in 1 of 20 runs, for 15 s between")
+    assert found.sentence.endswith("of its CPU time (any). This run is doubtful and enters no mean unless allowed.")
+    (blind,) = state_foreign_work(find_foreign_work(_study(0, iterations=2, set_ups=("any",))))
+    assert blind.sentence.startswith(
+        "Whether a machine did other work is not known of 2 runs, which have fewer than three"
+    )
 
 
 def test_demands_are_refused_where_only_the_machine_of_several_nodes_was_measured() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from citus_analysis.bottleneck.resources import study_resources
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.report.resources import write_resource_sentences
+from citus_analysis.report.resources import state_resources
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
 
@@ -84,7 +84,7 @@ def test_one_system_does_not_show_what_checkpoints_cost() -> None:
     study = study_resources(tables(checkpoints=checkpoints((2, 6))))
     row = study.checkpoints.row(0, named=True)
     assert (row["await_during_ms"], row["await_outside_ms"], row["samples_during"]) == (8.0, 1.0, 5)
-    sentences = write_resource_sentences(study)
+    sentences = list(map(str, state_resources(study)))
     assert not any("checkpoint" in sentence for sentence in sentences)
     assert 3 <= len(sentences) <= 6
 
@@ -93,15 +93,15 @@ def test_times_of_requests_during_checkpoints_are_compared_over_systems() -> Non
     study = study_resources(tables(checkpoints=checkpoints((2, 6))))
     systems = pl.DataFrame({"resource": ["a", "b", "c", "d"], "await_during_ms": [2.0, 2.2, 1.9, 2.1]})
     several = study.checkpoints.drop("resource", "await_during_ms").join(systems, how="cross")
-    found = [one for one in write_resource_sentences(replace(study, checkpoints=several)) if "checkpoint" in one]
+    found = [one for one in map(str, state_resources(replace(study, checkpoints=several))) if "checkpoint" in one]
     spread = "(1.9 to 2.3; geometric mean of 4 systems)"
     assert found == [f"Device requests took 2 times as long during checkpoints as otherwise {spread}."]
     equal = several.with_columns(await_during_ms=pl.Series([0.9, 1.1, 1.05, 0.95]))
-    assert not any("checkpoint" in one for one in write_resource_sentences(replace(study, checkpoints=equal)))
+    assert not any("checkpoint" in one for one in map(str, state_resources(replace(study, checkpoints=equal))))
 
 
 def test_what_was_not_recorded_is_said() -> None:
-    sentences = write_resource_sentences(study_resources(tables()))
+    sentences = list(map(str, state_resources(study_resources(tables()))))
     assert "perf recorded no functions in these runs." in sentences
 
 
@@ -116,7 +116,7 @@ def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts(
     )
     study = study_resources(tables(perf_symbols=perf))
     assert study.symbols.select("symbol", "mean_percent").rows() == [("g", 99.0)]
-    assert write_resource_sentences(study)[-1] == (
+    assert str(state_resources(study)[-1]) == (
         "Of all samples of perf in r, 99 % were in postgres. Most time was spent in g, 99.0 % (one recording)."
     )
 
@@ -182,7 +182,7 @@ def test_programs_are_sums_over_their_processes() -> None:
     rows = study.programs.select("program", "runs", "cpu_percent", "read_kb_s", "write_kb_s").rows()
     assert rows == [("postgres", 1, 35.0, None, 200.0), ("java", 1, 20.0, None, None)]
     expected = "Of the programs that pidstat listed, postgres on the machine of node 0 of r used most CPU time: 35 %"
-    assert any(sentence.startswith(expected) for sentence in write_resource_sentences(study))
+    assert any(sentence.startswith(expected) for sentence in map(str, state_resources(study)))
 
 
 def test_pressure_alone_is_enough() -> None:
@@ -208,7 +208,7 @@ def test_pressure_alone_is_enough() -> None:
     values = study.pressure.select("pressure", "scope", "samples", "stalled_percent", "largest_stalled_percent").rows()
     assert values == [("cpu", "some", 10, 62.0, 80.0), ("io", "some", 9, 2.0, 2.0)]
     expected = "At least one task on node 0 of r was stalled for the CPU 62 % of the time, and 80 % at most."
-    assert expected in write_resource_sentences(study)
+    assert expected in map(str, state_resources(study))
     assert study.busy.is_empty()
 
 
