@@ -459,6 +459,7 @@ _TABLES: Final = (
             Column("p95_us", REAL, "95th percentile"),
             Column("p99_us", REAL, "99th percentile"),
             Column("p999_us", REAL, "99.9th percentile"),
+            Column("lag_us", REAL, "pgbench: mean time by which transactions began after they were due (--rate)"),
             Column(
                 "percentile_source",
                 TEXT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from citus_analysis.errors import InputError
@@ -12,6 +13,10 @@ from citus_analysis.formats.deliveries.archives import detect_archive_kind, is_o
 _SQLITE: Final = "an SQLite database"
 #: (offset, bytes at this offset) -> (kind of file, way out).
 _KINDS: Final = {
+    (0, b"\x96\xd5"): (
+        "a data file of sar",
+        "convert it with sadf of the same version: sadf -j FILE -- -A > sar.json",
+    ),
     (0, b"PERFILE2"): ("a recording of perf", "write it out first: perf script -i FILE > perf_script.txt"),
     (0, b"PK\x05\x06"): ("an empty archive", "give the files that it should hold"),
     (0, b"7z\xbc\xaf\x27\x1c"): ("a 7-Zip archive", "unpack it first"),
@@ -23,6 +28,23 @@ _KINDS: Final = {
     (0, b"\x89PNG"): ("a picture", "give text"),
     (0, b"\xff\xd8\xff"): ("a picture", "give text"),
 }
+_SAR: Final = "convert the data file of sar instead: sadf -j FILE -- -A > sar.json, or sadf -d FILE -- -A > sar.csv"
+_BANNER: Final = rb"Linux [^\n]*\t[^\n]*CPU\)\r?\n\s*(?:[^\n]*\d\d:\d\d[^\n]*\n)?"
+#: Beginning of a text that no format reads -> (kind of file, way out).
+_TEXTS: Final = {
+    rb"<\?xml [^\n]*\n(?:<!DOCTYPE sysstat[^>]*>\s*)?<sysstat\b": ("sar's samples in XML (sadf -x)", _SAR),
+    rb"<\?xml [^\n]*\n<!DOCTYPE svg[^>]*>\s*<svg\b[^>]*>\s*<text[^>]*>Linux ": ("a graph of sar (sadf -g)", _SAR),
+    rb"# uptime_cs; [0-9]": ("sar's samples as raw counters (sadf -r)", _SAR),
+    rb"[^\t\n]+\t[0-9]+\t[^\t\n]+\t[^\t\n]+\t%?[A-Za-z][^\t\n]*\t-?[0-9.]+\r?\n": (
+        "sar's samples for scripts (sadf -p)",
+        _SAR,
+    ),
+    rb"System activity data file: ": ("the head of a data file of sar (sadf -H)", _SAR),
+    _BANNER + rb"Filesystem +rB/s": ("the samples of cifsiostat", "give those of iostat, which has the devices"),
+    _BANNER + rb"Tape: +r/s": ("the samples of tapestat", "give those of iostat, which has the devices"),
+    _BANNER + rb"\s*\Z": ("the head of a sysstat tool, without samples", "give a file with samples"),
+}
+_LOOKED_AT: Final = 2048
 #: Archives, and those within them, were unpacked before their members are looked at.
 _NESTED_ARCHIVE: Final = ("an archive in an archive in an archive", "unpack it yourself, and name the folder")
 
@@ -46,6 +68,8 @@ def find_conversion_hint(content: Content) -> tuple[str, str] | None:
     if is_office_document(head):
         return "an office document", "save it as text first"
     kind = next((kind for (offset, start), kind in _KINDS.items() if head.startswith(start, offset)), None)
+    text = head[:_LOOKED_AT].removeprefix(b"\xef\xbb\xbf")
+    kind = kind or next((kind for pattern, kind in _TEXTS.items() if re.match(pattern, text)), None)
     return kind if archive is None else kind or _NESTED_ARCHIVE
 
 

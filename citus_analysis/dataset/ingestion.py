@@ -120,7 +120,7 @@ class IngestSummary:
         messages: one line per problem.
         unrecognised_files: (path, reason) of each file that no format recognised.
         prefixes: one line for each prefix of server logs that was inferred.
-        unread: one line for each server log of which much was not understood.
+        unread: one line for each server log of which much was not understood, and for files without any result.
         design: what was read off names and times of files, and what contradicts it, one line each.
         copies: one line for each measurement that several files hold.
         hints: one line for each file or fact whose addition would allow more results.
@@ -215,6 +215,24 @@ def write_coverage_notes(states: Iterable[SourceState]) -> list[str]:
         states: the sources of an ingest.
     """
     return [f"{state.path}: {state.read_as['log_unread']}" for state in states if "log_unread" in state.read_as]
+
+
+def write_empty_notes(states: Iterable[SourceState]) -> list[str]:
+    """What files without any result have instead: a head, headings, a table without rows.
+
+    Args:
+        states: the sources of an ingest.
+    """
+    found: dict[str, list[str]] = {}
+    of = formats()
+    for state in states:
+        if state.format in of and not (state.problem or state.rejected or state.rows):
+            found.setdefault(state.format, []).append(state.path)
+    return [
+        f"{paths[0] if len(paths) == 1 else f'{len(paths)} files such as {paths[0]}'}: read as {name}, without any "
+        f"result: nothing but {of[name].noise}"
+        for name, paths in found.items()
+    ]
 
 
 # Derivations as tasks: of a whole resource, or of the pieces that its workers compute apart.
@@ -1042,7 +1060,7 @@ class _IngestPass:
             messages=tuple(messages),
             unrecognised_files=unrecognised,
             prefixes=tuple(write_prefix_notes(states)),
-            unread=tuple(write_coverage_notes(states)),
+            unread=(*write_coverage_notes(states), *write_empty_notes(states)),
             design=tuple(self.design.remarks),
             copies=tuple(self.copies),
             hints=tuple(write_advice(self.manifest)),

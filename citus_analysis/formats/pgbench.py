@@ -86,6 +86,8 @@ KINDS: Final = {
     "mode": r"^query mode: (\w+)$",
     "init": rf"^done in ({_NUMBER}) s(?: \((.*)\))?\.$",
     "lag": rf"^rate limit schedule lag: avg ({_NUMBER}) \(max ({_NUMBER})\) ms$",
+    # Neon's pgbench with `--percentile`.
+    "percentile": rf"^(?: - )?latency percentile p?([0-9]{{1,3}}(?:\.[0-9]{{1,6}})?)(?:th|%)? = ({_NUMBER}) ms$",
     "transactions": rf"^ - ({_NUMBER}) transactions \(({_NUMBER})% of total(?:, tps = ({_NUMBER}))?\)$",
     "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\([a-z ]{{1,60}}\)))?$",
@@ -167,6 +169,7 @@ def build_pgbench_metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         _extract_metric_rows(lines, "tps", tps, 1, section=pl.lit(OVERALL)),
         _extract_metric_rows(lines, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
         _extract_metric_rows(lines, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
+        _extract_metric_rows(lines, "percentile", _make_percentile_expr(), 2, unit=pl.lit("ms")),
         _extract_metric_rows(lines, "transactions", _make_transactions_expr(), 1),
         _extract_metric_rows(lines, "transactions", _make_transactions_expr(), 2, unit=pl.lit("%")),
         _extract_metric_rows(lines, "transactions", pl.lit("tps"), 3),
@@ -187,6 +190,12 @@ def build_pgbench_metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _group(kind: str, number: int) -> pl.Expr:
     return pl.col("text").str.extract(KINDS[kind], number)
+
+
+def _make_percentile_expr() -> pl.Expr:
+    """`latency percentile 99.9`, without the zeros at the end of `99.900000`."""
+    number = _group("percentile", 1).cast(pl.Float64).cast(pl.String).str.strip_suffix(".0")
+    return pl.format("latency percentile {}", number)
 
 
 def _make_transactions_expr() -> pl.Expr:
@@ -304,17 +313,23 @@ _THROUGHPUT: Final = (
 )
 
 
+#: Percentiles that have a column.
+_PERCENTILES: Final = ("50", "90", "95", "99", "99.9")
+
+
 class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     tables = ("clients", "client_metrics", "client_series", "client_errors")
     noise = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = {
         "number of transactions actually processed": "operations",
         "transactions": "operations",
         "latency average": "mean_us",
+        "rate limit schedule lag average": "lag_us",
+        **{f"latency percentile {number}": f"p{number.replace('.', '')}_us" for number in _PERCENTILES},
     }
     start_markers = (
         # `pgbench -i`.
@@ -370,7 +385,7 @@ class _PgbenchReport(ReportParser):
     )
     other_run = "report of a second run in the same file; put each run's report into a file of its own"
     unknown = "not a line of a pgbench report"
-    exact = ("progress", "init", "lag", "transactions", "processed", "tps")
+    exact = ("progress", "init", "lag", "percentile", "transactions", "processed", "tps")
     cut = True
     keep = tuple(kind for kind in KINDS if kind not in PASSING)
     _kinds: set[str] = field(default_factory=set)

@@ -1,10 +1,12 @@
-"""Log of PgBouncer (1.12 to 1.24), to `pooler_events` and, of its statistics, `pooler_samples`.
+"""Log of PgBouncer (1.5 to 1.24), to `pooler_events` and, of its statistics, `pooler_samples`.
 
 For example::
 
     2026-11-25 22:11:42.131 UTC [13003] LOG C-0x55d0: bench/app@127.0.0.1:60620 login attempt: db=bench user=app tls=no
     2026-11-25 22:11:43.574 UTC [13003] LOG stats: 4149 xacts/s, 4149 queries/s, in 256785 B/s, out 273678 B/s,
     xact 609 us, query 609 us, wait 1318063 us                                                       (in one line)
+
+Until version 1.11 the process has no brackets, and the statistics end with `wait time 1318063 us`.
 
 Its records are not in `log_events`: a login at the pooler and the connection that it opens would be counted as
 connections of the server, which logs them itself. The statistics are means over `stats_period` before the line; the
@@ -36,12 +38,13 @@ from citus_analysis.schema import TABLES
 
 _HEAD: Final = (
     r"^(?P<m>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?)"
-    r"(?: (?P<z>[A-Za-z]{1,5}|[+-][0-9:]{2,6}))? \[(?P<p>[0-9]{1,9})\] "
+    r"(?: (?P<z>[A-Za-z]{1,5}|[+-][0-9:]{2,6}))? \[?(?P<p>[0-9]{1,9})\]? "
     r"(?P<severity>NOISE|DEBUG|LOG|WARNING|ERROR|FATAL) (?P<text>.*)$"
 )
 _SIGN: Final = LineBegin(
-    rb"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,12}(?: [A-Za-z0-9:+-]{1,6})? \[[0-9]{1,9}\] [A-Z]{3,7} "
-    rb"(?:[CS]-0x[0-9a-f]+: |[Ss]tats: [0-9]|process up: [Pp]g[Bb]ouncer|kernel file descriptor limit|listening on )"
+    rb"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,12}(?: [A-Za-z0-9:+-]{1,6})? \[?[0-9]{1,9}\]? [A-Z]{3,7} "
+    rb"(?:[CS]-0x[0-9a-f]+: |[Ss]tats: [0-9]|process up: [Pp]g[Bb]ouncer|(?:kernel f|F)ile descriptor limit"
+    rb"|listening on )"
 )
 #: Client or server, database, user, host and port of a connection.
 _CONNECTION: Final = (
@@ -63,7 +66,7 @@ class PgBouncer(Format):
     """Log of the connection pooler PgBouncer."""
 
     name: ClassVar[str] = "pgbouncer"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables = ("pooler_events", "pooler_samples")
     noise = "empty lines"
     options = (TIMEZONE,)
@@ -155,7 +158,12 @@ def _build_pooler_samples(events: pl.DataFrame, first: int) -> pl.DataFrame:
     values = stats.select(
         pl.int_range(first, first + pl.len(), dtype=pl.Int32).alias("sample"),
         pl.col("log_time").alias("sample_time"),
-        pl.col("all").str.replace("^[Ss]tats: ", "").str.split(",").alias("value"),
+        pl.col("all")
+        .str.replace("^[Ss]tats: ", "")
+        # Version 1.8 lacks the comma before it, too.
+        .str.replace(r",? wait time ([0-9]+ us)$", ", wait ${1}")
+        .str.split(",")
+        .alias("value"),
     ).explode("value")
     split = values.with_columns(pl.col("value").str.strip_chars().str.extract_groups(_VALUE)).unnest("value")
     return table.conform(

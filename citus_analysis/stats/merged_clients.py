@@ -44,7 +44,7 @@ _COLUMNS_BY_RULE: Final[dict[Rule, tuple[str, ...]]] = {
     "all": ("completed",),
     "any": ("rate_limited",),
     "each": ("notes", "tool", "script", "query_mode"),
-    "mean": ("mean_us",),
+    "mean": ("mean_us", "lag_us"),
     "never": ("p50_us", "p90_us", "p95_us", "p99_us", "p999_us"),
 }
 MERGE_RULES: Final = {name: rule for rule, names in _COLUMNS_BY_RULE.items() for name in names}

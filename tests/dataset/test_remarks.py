@@ -99,3 +99,40 @@ def test_logs_whose_names_do_not_tell_the_node_need_it_stated(tmp_path: Path, ou
         summary = ingest(root / f"{name}.log.zst", out, meta={**settings, "node": node}, format="pglog")
     assert summary.hints == ()
     assert open_dataset(out).match_quality()["exact"].sum() == 988
+
+
+_BANNER = "Linux 6.1.0 (host) \t11/28/26 \t_x86_64_\t(8 CPU)\n\n"
+_WITHOUT_RESULTS = {
+    "sadf.xml": ('<?xml version="1.0" encoding="UTF-8"?>\n<sysstat\nxmlns="x">', "sar's samples in XML"),
+    "sadf.svg": (
+        '<?xml version="1.0"?>\n<!DOCTYPE svg PUBLIC "x">\n<svg xmlns="y">\n<text x="0">Linux 6.1.0 (host)',
+        "a graph of sar",
+    ),
+    "sadf.txt": ("host\t10\t2026-11-28 13:20:19 UTC\tall\t%usr\t2.15\n", "sar's samples for scripts"),
+    "sa28": ("\x96\xd5!u\0", "a data file of sar"),
+    "cifs.txt": (f"{_BANNER}Filesystem                     rB/s         wB/s\n", "the samples of cifsiostat"),
+    "iostat.txt": (_BANNER, "without samples"),
+    "results.csv": ("threads,tps\n", "is the header of a table ('threads,tps') without any row"),
+}
+
+
+def test_files_without_results_say_why(tmp_path: Path, out: Path) -> None:
+    for name, (text, _) in _WITHOUT_RESULTS.items():
+        (tmp_path / name).write_bytes(text.encode("latin1"))
+    (tmp_path / "plan.txt").write_text(" QUERY PLAN \n------------\n(0 rows)\n\n")
+    (tmp_path / "vmstat.out").write_text(
+        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
+    )
+    (tmp_path / "pgbench.log").write_text("pgbench (15.4)\nstarting vacuum...end.\n")
+    summary = ingest([path for path in tmp_path.iterdir() if path.is_file()], out)
+    reasons = dict(summary.unrecognised_files)
+    assert [name for name, (_, reason) in _WITHOUT_RESULTS.items() if reason not in reasons[name]] == []
+    assert len(reasons) == len(_WITHOUT_RESULTS)
+    said = "empty lines, psql's heading, rules, number of rows and `Time:`"
+    assert [line for line in summary.remarks if "without any result" in line] == [
+        f"plan.txt: read as explain, without any result: nothing but {said}",
+        "vmstat.out: read as vmstat, without any result: nothing but title and header lines, empty lines, comments of "
+        "ExaWatcher",
+    ]
+    status = open_dataset(out).table("runs")["status_reason"].to_list()
+    assert status == ["no final summary: the client ended early"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Format, Hints
 from citus_analysis.formats.pgbench import ATTEMPTED, FORMAT
@@ -388,3 +389,32 @@ def test_every_transaction_log_of_the_corpus_adds_up() -> None:
         single = sum(t["client_latencies"]["latency_us"].count() for t in tables)
         aggregated = sum(t["client_series"]["operations"].sum() for t in tables)
         assert single == done if single else 0.9 * done < aggregated <= done, prefix
+
+
+_THROTTLED = b"""pgbench (17.5)
+transaction type: <builtin: select only>
+scaling factor: 1
+query mode: simple
+number of clients: 4
+number of threads: 4
+maximum number of tries: 1
+duration: 10 s
+number of transactions actually processed: 10000
+number of failed transactions: 0 (0.000%)
+latency average = 4.000 ms
+latency stddev = 1.000 ms
+latency percentile 50 = 3.500 ms
+latency percentile 99.9 = 12.000 ms
+latency percentile 99.99 = 15.000 ms
+rate limit schedule lag: avg 0.523 (max 9.512) ms
+initial connection time = 5.123 ms
+tps = 1000.123456 (without initial connection time)
+"""
+
+
+def test_percentiles_of_neons_pgbench_and_the_lag_are_columns(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "throttled.log").write_bytes(_THROTTLED)
+    assert ingest(tmp_path / "runs", tmp_path / "out").rejected == 0
+    found = open_dataset(tmp_path / "out").table("operation_latencies").row(0, named=True)
+    assert [found[name] for name in ("p50_us", "p90_us", "p999_us", "lag_us")] == [3500, None, 12000, 523]

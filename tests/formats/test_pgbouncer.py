@@ -48,9 +48,24 @@ def test_a_recorded_log() -> None:
 
 
 _LINES: Final = {
-    "1.7": ("Stats: 12 req/s, in 3 b/s, out 4 b/s,query 5 us", {"req": 12, "in": 3, "out": 4, "query": 5}),
-    "1.12": ("stats: 1 xacts/s, 2 queries/s, in 3 B/s, out 4 B/s, xact 5 us, query 6 us, wait 7 us", {"wait": 7}),
+    "1.7": ("7", "Stats: 12 req/s, in 3 b/s, out 4 b/s,query 5 us", {"req": 12, "in": 3, "out": 4, "query": 5}),
+    "1.8": (
+        "7",
+        "Stats: 1 xacts/s, 2 queries/s, in 3 B/s, out 4 B/s, xact 5 us, query 6 us wait time 7 us",
+        {"wait": 7},
+    ),
+    "1.9": (
+        "7",
+        "stats: 1 xacts/s, 2 queries/s, in 3 B/s, out 4 B/s, xact 5 us, query 6 us, wait time 7 us",
+        {"wait": 7},
+    ),
+    "1.12": (
+        "UTC [7]",
+        "stats: 1 xacts/s, 2 queries/s, in 3 B/s, out 4 B/s, xact 5 us, query 6 us, wait 7 us",
+        {"wait": 7},
+    ),
     "1.24": (
+        "UTC [7]",
         "stats: 1 xacts/s, 2 queries/s, 8 client parses/s, 9 server parses/s, 10 binds/s, in 3 B/s, out 4 B/s, "
         "xact 5 us, query 6 us, wait 7 us",
         {"xacts": 1, "client parses": 8, "binds": 10, "out": 4, "xact": 5},
@@ -58,11 +73,25 @@ _LINES: Final = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), _LINES.values(), ids=_LINES)
-def test_statistics_of_versions(tmp_path: Path, text: str, expected: dict[str, float]) -> None:
-    found = read_bytes(FORMAT, tmp_path, f"2026-11-25 22:11:42.131 UTC [7] LOG {text}\n".encode())
+@pytest.mark.parametrize(("process", "text", "expected"), _LINES.values(), ids=_LINES)
+def test_statistics_of_versions(tmp_path: Path, process: str, text: str, expected: dict[str, float]) -> None:
+    found = read_bytes(FORMAT, tmp_path, f"2026-11-25 22:11:42.131 {process} LOG {text}\n".encode())
     values = dict(found["pooler_samples"].select("measure", "value").rows())
     assert {name: values[name] for name in expected} == expected
+
+
+def test_a_log_of_version_1_9(tmp_path: Path) -> None:
+    log = (
+        b"2019-02-22 21:19:30.001 6967 LOG File descriptor limit: 524288 (H:524288), max_client_conn: 100\n"
+        b"2019-02-22 21:19:37.182 6967 LOG C-0x71c830: shop/app@10.0.0.9:27115 login attempt: db=shop user=app tls=no\n"
+        b"2019-02-22 21:19:38.182 6967 LOG C-0x71c830: shop/app@10.0.0.9:27115 closing because: client close (age=7)\n"
+    )
+    (tmp_path / "pooler.log").write_bytes(log)
+    assert detect_format(Content(tmp_path / "pooler.log")) is FORMAT
+    found = read_bytes(FORMAT, tmp_path, log)["pooler_events"]
+    assert found.select("event", "pid", "age_s").rows() == [
+        *(("other", 6967, None), ("login", 6967, None), ("close", 6967, 7.0)),
+    ]
 
 
 _CONNECTIONS: Final = {

@@ -487,6 +487,7 @@ def describe_closest_format(name: str, head: bytes) -> str:
         _describe_start_marker(lines),
         _describe_server_log(lines),
         _describe_weak_match(name, head),
+        _describe_table_head(lines),
     )
     first = next((line for line in lines if line.strip()), b"")
     return next(filter(None, readings), f"no format knows such text; it begins with {_quote_line(first)}")
@@ -538,6 +539,15 @@ def _describe_server_log(lines: Sequence[bytes]) -> str | None:
                 f"looks like a server's log (line {number}: {_quote_line(line)}), but no log_line_prefix explains its "
                 "lines; state it: --meta log_line_prefix='...'"
             )
+    return None
+
+
+def _describe_table_head(lines: Sequence[bytes]) -> str | None:
+    """The names of the columns of a table, without a row below them."""
+    filled = [line.strip() for line in lines if line.strip() and not line.startswith(b"#")]
+    words = re.split(rb"[,;\t|]", filled[0]) if len(filled) == 1 else []
+    if len(words) > 1 and all(re.fullmatch(rb'\s*"?[A-Za-z_][\w %()/.-]*"?\s*', word) for word in words):
+        return f"is the header of a table ({_quote_line(filled[0])}) without any row"
     return None
 
 
