@@ -64,19 +64,7 @@ from citus_analysis.report.published import (
     write_published_warnings,
 )
 from citus_analysis.report.resources import name_run
-from citus_analysis.report.server import (
-    change_sentences,
-    drop_technical_columns,
-    format_shown_percentiles,
-    format_shown_statements,
-    group_tables,
-    select_shown_counts,
-    tabulate_coverage,
-    tabulate_statement_ratios,
-    write_distributed_notes,
-    write_percentile_notes,
-    write_server_sentences,
-)
+from citus_analysis.report.server import drop_technical_columns, format_shown_statements, select_shown_counts
 from citus_analysis.report.study_figures import show_study
 from citus_analysis.report.track import (
     changes_table,

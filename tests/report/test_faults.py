@@ -9,7 +9,7 @@ import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.published import audit_runs
 from citus_analysis.report.page import count_runs_by_severity, find_shared_doubts
-from citus_analysis.report.server import write_server_sentences
+from citus_analysis.report.server import state_servers
 
 FAULTS = Path(__file__).parents[2] / "data" / "recorded-faults"
 
@@ -41,4 +41,4 @@ def test_the_servers_say_what_happened(faults: Dataset) -> None:
     messages = " ".join(found.errors["message"].drop_nulls().to_list())
     assert "duplicate key value violates unique constraint" in messages
     assert "too many clients already" in messages
-    assert write_server_sentences(found)
+    assert state_servers(found)

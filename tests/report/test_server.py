@@ -8,7 +8,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.errors import NothingToReportError, UnknownNameError, UsageError
 from citus_analysis.report import render_report
-from citus_analysis.report.server import change_sentences, format_shown_statements, group_tables, write_server_sentences
+from citus_analysis.report.server import format_shown_statements, group_tables, state_servers, state_statement_changes
 from tests.recordings import RECORDED
 
 
@@ -22,7 +22,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sentences_state_what_was_counted(dataset: Path) -> None:
     profile = ca.server_profile(ca.open_dataset(dataset), resources="w2-lock-update")
     counts = dict(profile.overview().select("what", "count").iter_rows())
-    said = write_server_sentences(profile)
+    said = list(map(str, state_servers(profile)))
     assert 3 <= len(said) <= 6
     assert said[0].startswith(f"{profile.n:,} records of {profile.sources.height} server logs, from 2026-11-20 ")
     assert f"{counts['statements sent by client']:,} statements sent by clients" in said[0]
@@ -33,11 +33,12 @@ def test_a_comparison_counts_its_verdicts(dataset: Path) -> None:
     ds = ca.open_dataset(dataset)
     after, before = (ca.server_profile(ds, resources=f"w2-{name}t16-insert") for name in ("", "binary-"))
     compared = ca.compare_servers(after, before)
-    first, *decided = change_sentences(compared)
+    first, *decided = state_statement_changes(compared)
     verdicts = Counter(one.verdict for one in compared.comparisons)
-    assert all(f"{verdict} ({number})" in first for verdict, number in verdicts.items())
+    assert all(f"{verdict} ({number})" in first.sentence for verdict, number in verdicts.items())
     assert len(decided) == sum(one.verdict != "inconclusive" for one in compared.comparisons)
-    assert write_server_sentences(after, compared)[-1] == first
+    assert len(first.numbers) == compared.n
+    assert state_servers(after, compared)[-1] == first
 
 
 def test_columns_that_the_logs_lack_have_no_table(dataset: Path) -> None:

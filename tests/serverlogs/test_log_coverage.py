@@ -7,7 +7,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.dataset import IngestSummary
-from citus_analysis.report.server import tabulate_coverage, write_server_sentences
+from citus_analysis.report.server import state_servers, tabulate_coverage
 from citus_analysis.serverlogs.profile import ServerProfile
 
 HEAD = "2026-11-20 21:03:47.877 UTC [7] "
@@ -71,7 +71,7 @@ def test_what_was_not_understood_is_said(kind: str, tmp_path: Path) -> None:
     assert len(summary.unread) == 1
     assert any(said in warning for warning in profile.warnings)
     assert ca.open_dataset(tmp_path / "dataset").table("sources")["log_unread"].null_count() == 0
-    sentences = write_server_sentences(profile)
+    sentences = list(map(str, state_servers(profile)))
     assert not any("The logs report no duration" in sentence for sentence in sentences)
     assert any("not understood: " in sentence for sentence in sentences)
 
@@ -80,8 +80,8 @@ def test_what_was_not_understood_is_said(kind: str, tmp_path: Path) -> None:
 def test_nothing_is_said_where_all_is_understood(kind: str, tmp_path: Path) -> None:
     summary, profile = ingested(READ[kind], tmp_path)
     assert summary.unread == ()
-    assert not any("not understood" in text for text in (*profile.warnings, *write_server_sentences(profile)))
-    assert "No record of severity WARNING or worse was logged." in write_server_sentences(profile)
+    assert not any("not understood" in text for text in (*profile.warnings, *map(str, state_servers(profile))))
+    assert "No record of severity WARNING or worse was logged." in map(str, state_servers(profile))
 
 
 def test_shares_are_shown(tmp_path: Path) -> None:
