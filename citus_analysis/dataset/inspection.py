@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,12 @@ _FEW: Final = 5
 _MOST_ROWS: Final = 60
 _PLAIN: Final = "plain text"
 Cell = tuple[object, ...]
+
+
+def abbreviate_path(path: Path) -> str:
+    """A path as a person types it: relative to the current folder where it is below it."""
+    whole = path.absolute()
+    return str(whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole)
 
 
 @dataclass(frozen=True)
@@ -178,10 +185,14 @@ class Inspection:
     def _summary_notes(self) -> list[str]:
         if not self.summaries:
             return []
-        first = self.summaries[0].relative
+        first = self.summaries[0]
+        places = (
+            [abbreviate_path(first.path), abbreviate_path(first.root)] if first.archive is None else ["TABLE", "SRC"]
+        )
+        command = shlex.join(["audit", places[0], "--runs", places[1]])
         return [
-            f"{pluralize(len(self.summaries), 'table')} such as {first} may summarise these runs: "
-            f"citus-analysis audit {first} --runs SRC says what does not agree"
+            f"{pluralize(len(self.summaries), 'table')} such as {first.relative} may summarise these runs: "
+            f"citus-analysis {command} says what does not agree"
         ]
 
     def _reason_rows(self) -> list[dict[str, object]]:

@@ -50,7 +50,8 @@ _REPORT_OF: Final = {"pgbench_log": "pgbench"}
 
 #: Why a table of results is not read beside outputs of load generators.
 SUMMARISES: Final = (
-    "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
+    "it may summarise the runs of load generators whose files are here: citus-analysis audit TABLE --runs SRC says "
+    "what does not agree; --format results_table reads it as runs of its own"
 )
 
 

@@ -276,6 +276,7 @@ class RunTable:
         lines: for each line its settings and, by stem, its run.
         whole: stems of the values that are whole numbers in every line, and their unit in base units.
         empty: columns with empty cells, and the lines in which they are: these runs are in no row.
+        names: of runs of a dataset, what each line's run is called: column -> text.
     """
 
     source: str
@@ -284,6 +285,7 @@ class RunTable:
     lines: tuple[Line, ...]
     whole: Mapping[str, Fraction]
     empty: Mapping[str, tuple[int, ...]]
+    names: tuple[Mapping[str, str], ...] = ()
 
     def of(self, row: Row, stem: str) -> list[SingleRun]:
         """The runs of a row of a published table: those whose settings the row states, and no other."""
@@ -314,6 +316,193 @@ class RunTable:
                 yield value, at
 
 
+# Runs of a dataset, which have names besides numbers: a row states its run by any of them.
+
+#: Columns whose words a row may have, and the columns of numbers that it may state, by the stem of the number.
+_NAMES: Final = ("system", "set_up", "workload", "phase", "script", "query_mode", "tool", "resource")
+_SETTINGS: Final = ("threads", "workers", "drivers", "records", "scale_factor")
+#: Stem in a row -> column of a run.
+_MEASURED: Final = {
+    "throughput": "throughput_ops_s",
+    "latency": "mean_us",
+    **{f"latency_p{number}": f"p{number}_us" for number in ("50", "90", "95", "99", "999")},
+}
+#: A printed number that is nearer to its run than this may be another of the numbers that the tool prints.
+_NEAR: Final = 0.01
+
+
+def _read_dataset_runs(table: pl.DataFrame) -> RunTable:
+    """The runs of a dataset (its table `runs`, with latencies where it has them)."""
+    keys = tuple(name for name in _SETTINGS if name in table.columns and not table[name].null_count())
+    measured = {stem: column for stem, column in _MEASURED.items() if column in table.columns}
+    lines: list[Line] = []
+    names: list[Mapping[str, str]] = []
+    for cells in table.iter_rows(named=True):
+        name = str(cells.get("iteration") or cells["run_id"])
+        found = {
+            stem: SingleRun(name, Fraction(number) * get_unit(parse_metric(column)), {column: number})
+            for stem, column in measured.items()
+            if (number := parse_decimal(cells[column])) is not None
+        }
+        lines.append(({key: float(cells[key]) for key in keys}, found))
+        names.append({column: str(cells[column]) for column in (*_NAMES, "iteration") if cells.get(column)})
+    known = {stem for _, found in lines for stem in found}
+    metrics = tuple(stem for stem in measured if stem in known)
+    if not metrics:
+        raise PublishedDataError("no run has a throughput", path="runs", hint="give the outputs of load generators")
+    return RunTable("runs", keys, metrics, tuple(lines), {}, {}, tuple(names))
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "", text.lower())
+
+
+def _split_words(text: str) -> frozenset[str]:
+    """Words and numbers of a text, in which letters and digits that stand together are one."""
+    return frozenset(re.findall(r"[a-z0-9]+(?:\.[0-9]+)*", text.lower()))
+
+
+def _is_named(name: Mapping[str, str], part: str) -> bool:
+    """Whether a run is called so: by the whole of a name of it, or by words of its names."""
+    texts = [text for column, text in name.items() if column != "iteration"]
+    words = _split_words(part)
+    return _squeeze(part) in {_squeeze(text) for text in texts} or (
+        bool(words) and words <= frozenset[str]().union(*map(_split_words, texts))
+    )
+
+
+@dataclass(frozen=True)
+class _RowWords:
+    """What a row says in words.
+
+    Attributes:
+        parts: its words, without those that name numbers.
+        iteration: the number of its run, if it has one.
+    """
+
+    parts: tuple[str, ...]
+    iteration: str | None
+
+    @classmethod
+    def of(cls, row: Row) -> _RowWords:
+        """The words of a row's label and of its columns `system` and `workload`."""
+        parts, iteration = [], None
+        label = re.sub(r" \(line \d+\)$", "", row.label)
+        for part in (row.system or "", row.workload or "", *label.split(", ")):
+            name, _, number = part.rpartition(" ")
+            if name.lower() in _NUMBERING and number.isdecimal():
+                iteration = str(int(number))
+            elif part and not (parse_decimal(number) is not None and parse_metric(name).stem in row.numbers):
+                parts.append(part)
+        return cls(tuple(dict.fromkeys(parts)), iteration)
+
+
+def _reconcile_outputs(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding]:
+    """What the outputs of load generators say of each row of a summary of them."""
+    for table in tables:
+        said = [_RowWords.of(row) for row in table.rows]
+        everywhere = set.intersection(*(set(one.parts) for one in said)) if said else set()
+        unknown: list[Row] = []
+        found = False
+        for row, words in zip(table.rows, said, strict=True):
+            named = replace(row, label=", ".join(dict.fromkeys(filter(None, (row.system, row.workload, row.label)))))
+            mine = _find_runs_of_row(row, words, everywhere, runs)
+            # A latency without a unit is none.
+            stems = [
+                stem
+                for stem in runs.metrics
+                if row.states(stem) and row[stem].metric.dimension and any(stem in runs.lines[at][1] for at in mine)
+            ]
+            if not stems:
+                unknown.append(named)
+                continue
+            found = True
+            if differ := _find_unsaid_names(row, mine, runs):
+                text = f"the runs of this row differ in {join_words(differ)}, which the row does not state"
+                stated = pluralize(len(mine), "run")
+                yield make_row_finding(named, "runs of one setting", stated, amber=text, name="runs_missing")
+                continue
+            for stem in stems:
+                chosen = [runs.lines[at][1][stem] for at in mine if stem in runs.lines[at][1]]
+                alone = named if stem == "throughput" else replace(named, numbers={stem: named.numbers[stem]})
+                finding = _soften_near_miss(_judge_row(alone, stem, chosen), alone, stem, chosen)
+                what = f"{stem.replace('_', ' ')} {finding.stated.removeprefix('mean ')}"
+                yield finding._replace(stated=what) if len(chosen) == 1 else finding
+        if unknown and table.rows:
+            why = "their words and numbers name no run" if found else _explain_unmatched_table(table, runs)
+            yield Finding(
+                "amber", "runs_missing", table.source, table.name,
+                unknown[0].label if len(unknown) == 1 else f"{len(unknown)} rows such as {unknown[0].label}",
+                "runs of a row", f"{len(runs.lines)} runs", why,
+            )  # fmt: skip
+
+
+def _explain_unmatched_table(table: ResultTable, runs: RunTable) -> str:
+    stated = dict.fromkeys(stem for row in table.rows for stem in row.numbers)
+    return (
+        f"no row states settings and a result of these runs: it has {', '.join(stated)}, they "
+        f"{', '.join((*runs.keys, *runs.metrics))}"
+    )
+
+
+def _get_row_setting(row: Row, key: str) -> float | None:
+    """The number that a row states for a setting; threads may be called clients."""
+    number = row.concurrency if key == "threads" and not row.states("threads") else row.get(key)
+    return None if number is None else number.value
+
+
+def _find_runs_of_row(row: Row, words: _RowWords, everywhere: set[str], runs: RunTable) -> list[int]:
+    """Places of the runs that a row names by its words and its numbers; none if it has words that name none."""
+    stated = {key: value for key in runs.keys if (value := _get_row_setting(row, key)) is not None}
+    known = [part for part in words.parts if any(_is_named(name, part) for name in runs.names)]
+    if any(part not in known and part not in everywhere for part in words.parts) or not (stated or known):
+        return []
+    iterations = {name.get("iteration") for name in runs.names} - {None}
+    mine = [
+        at
+        for at, ((settings, _), name) in enumerate(zip(runs.lines, runs.names, strict=True))
+        if stated.items() <= settings.items()
+        and all(_is_named(name, part) for part in known)
+        and (words.iteration is None or not iterations or name.get("iteration") == words.iteration)
+    ]
+    # A summary is of what was measured, not of the loading before it.
+    measured = [at for at in mine if runs.names[at].get("phase") == "run"]
+    return measured or mine
+
+
+def _find_unsaid_names(row: Row, mine: Sequence[int], runs: RunTable) -> list[str]:
+    """Names and settings in which the runs of a row differ."""
+    keys = [
+        key
+        for key in runs.keys
+        if _get_row_setting(row, key) is None and len({runs.lines[at][0][key] for at in mine}) > 1
+    ]
+    return keys + [name for name in _NAMES if len({runs.names[at].get(name) for at in mine}) > 1]
+
+
+def _soften_near_miss(finding: Finding, row: Row, stem: str, runs: Sequence[SingleRun]) -> Finding:
+    """A finding in which a number of one run, a near one, or a percentile of several is no contradiction."""
+    if finding.severity != "red":
+        return finding
+    unit = get_unit(row[stem].metric)
+    printed = Printed.of(row[stem], row[stem])
+    values = [run.value / unit for run in runs]
+    one = next((run for run, value in zip(runs, values, strict=True) if printed.allows(value)), None)
+    away = abs(float(mean(values)) / float(printed.value) - 1) if printed.value else math.inf
+    if one is not None and len(runs) > 1:
+        which = "the largest" if one.value == max(run.value for run in runs) else "one"
+        return finding._replace(
+            severity="amber", explanation=f"it is that of run {one.name} alone, {which} of {len(runs)}"
+        )
+    if away < _NEAR:
+        text = f"it is {away:.2%} away: rounding, or another of the numbers that the tool prints"
+        return finding._replace(severity="amber", explanation=text)
+    if stem.startswith("latency_p") and len(runs) > 1:
+        text = f"the mean over {len(runs)} runs is {away:.2%} away; percentiles of runs may be summarised otherwise"
+        return finding._replace(severity="amber", explanation=text)
+    return finding
+
+
 def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     """Read single runs: one line each, with settings (`connections`, `workers` ...) and measured values.
 
@@ -330,6 +519,8 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
         name, first, table = Path(runs).name, 2, pl.read_csv(Path(runs), infer_schema=False)
     else:
         name, first, table = "runs", 1, convert_to_polars(runs).select(pl.all().cast(pl.String, strict=False))
+        if {"run_id", "resource"} <= set(table.columns):
+            return _read_dataset_runs(table)
     absent = pl.all().str.strip_chars().str.to_lowercase().is_in(list(MISSING))
     table = table.select(pl.when(~absent).then(pl.all()))
     keys, measured, numbering = _classify_run_columns(table)
@@ -419,6 +610,9 @@ def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding
         Findings: green if all runs give all numbers with the usual formulas; amber if some runs were left out, or a
         formula is unusual; red if a number does not follow, or only if a value was another.
     """
+    if runs.names:
+        yield from _reconcile_outputs(tables, runs)
+        return
     found = False
     for table in tables:
         for row in table.rows:
@@ -516,6 +710,8 @@ def _judge_row(row: Row, stem: str, runs: Sequence[SingleRun]) -> Finding:
 def _describe_run_moments(values: Sequence[Fraction]) -> str:
     """Mean, deviation and interval that all runs give."""
     centre, deviation = _compute_moments(values)
+    if len(values) == 1:
+        return f"{_format_plain_number(centre)} of its run"
     half = compute_normal_quantile(0.975) * deviation / math.sqrt(len(values))
     ends = f"{_format_plain_number(centre - half)} to {_format_plain_number(centre + half)}"
     return (
@@ -538,6 +734,9 @@ def _describe_best_hypothesis(
     missing = [name for name in stated.stated if name not in best.matched]
     wrong_n = stated.n is not None and stated.n != len(best.used)
     if not best.matched:
+        if len(runs) == 1:
+            away = abs(float(runs[0].value / stated.mean.value) - 1) if stated.mean.value else math.inf
+            return "red", f"the output of its run says something else: it is {away:.2%} away"
         return "red", f"no number of the row follows from its runs{_describe_nearest_hypothesis(tried, stated, runs)}"
     text = f"{join_words([*best.matched])} {'follows' if len(best.matched) == 1 else 'follow'} from "
     if best.kind == "subset":
@@ -551,7 +750,7 @@ def _describe_best_hypothesis(
             f"{_format_plain_number(float(run.value))}"
         )
     else:
-        text += f"all {len(runs)} runs"
+        text += f"all {len(runs)} runs" if len(runs) > 1 else "its run"
     text += f" (by {join_words([FORMULAS[name] for name in best.formulas])})" if best.formulas else ""
     text += "" if best.kind == "all" else f"; {_describe_certainty(best, whole)}"
     text += f"; the row states n = {stated.n}" if wrong_n else ""

@@ -1,20 +1,24 @@
 """Rows of tables against the single runs behind them: what was done is named, and honest tables are believed."""
 
+import json
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import citus_analysis as ca
-from citus_analysis.cli import main
+from citus_analysis.cli import commands, main
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published.reconciliation import read_runs, reconcile
 from citus_analysis.published.rows import group_result_tables
 from citus_analysis.published.tables import parse_published_frame, published, single_runs
 from citus_analysis.stats.distributions import compute_t_quantile
+from tests.dataset.study.outputs import write_pgbench
 
 THESIS_RUNS = Path(__file__).parents[2] / "data" / "published" / "single_runs" / "thesis_5.6.csv"
 
@@ -183,3 +187,57 @@ def test_the_command_reads_runs_from_a_file(tmp_path: Path, capsys: pytest.Captu
         main(["audit", str(table), "--runs", str(THESIS_RUNS), "--all"])
     assert ended.value.code == 0
     assert "mean follows from all 2 runs" in capsys.readouterr().out
+
+
+def write_summary(folder: Path, header: str, rows: Sequence[Sequence[object]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "results.csv"
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def audited(summary: Path) -> list[tuple[str, str, str]]:
+    """Severity, row and stated number of each row of a summary that was compared with the outputs beside it."""
+    done = CliRunner().invoke(commands, ["audit", str(summary), "--runs", str(summary.parent), "--json"])
+    found = [one for one in json.loads(done.stdout)["findings"] if one["check"].startswith("runs_")]
+    return [(one["severity"], one["row"], one["stated"]) for one in found]
+
+
+def test_a_summary_beside_the_outputs_it_is_of(tmp_path: Path) -> None:
+    """Means of repeats by words and numbers of clients; one number is wrong, one is that of a single run."""
+    rows = []
+    for system, clients in product(("citus", "yugabyte"), (4, 16)):
+        rates = [clients * (100 if system == "citus" else 70) + 3.5 * run for run in (1, 2, 3)]
+        for run, rate in enumerate(rates, 1):
+            write_pgbench(tmp_path / f"{system}_c{clients}_r{run}.log", clients, rate)
+        wrong = {("citus", 16): 1906.2, ("yugabyte", 4): rates[2]}
+        rows.append((system, clients, wrong.get((system, clients), round(np.mean(rates), 1))))
+    found = audited(write_summary(tmp_path, "system,clients,tps", rows))
+    assert [one for one in found if one[0] != "green"] == [
+        ("red", "citus, clients 16", "mean 1906.2"),
+        ("amber", "yugabyte, clients 4", "mean 290.5"),
+    ]
+    assert [row for severity, row, _ in found if severity == "green"] == ["citus, clients 4 (the first of 2)"]
+
+
+def test_a_summary_with_a_row_for_each_run(tmp_path: Path) -> None:
+    rows = []
+    for setup, threads, run in product(("base", "tuned"), (8, 32), (1, 2)):
+        rate = threads * len(setup) * 10 + run
+        write_pgbench(tmp_path / setup / f"t{threads}" / f"run{run}.txt", threads, rate)
+        wrong = (setup, threads, run) == ("tuned", 32, 2)
+        rows.append((setup, threads, run, 44131 if wrong else rate, 2.5 if wrong else 1.0))
+    rows.append(("other", 8, 1, 100, 1.0))
+    found = audited(write_summary(tmp_path, "setup,threads,run,tps,avg_latency_ms", rows))
+    assert [one for one in found if one[0] != "green"] == [
+        ("red", "tuned, run 2 (line 9)", "throughput 44131"),
+        ("red", "tuned, run 2 (line 9)", "latency 2.5"),
+        ("amber", "other, run 1", "8 runs"),
+    ]
+
+
+def test_a_summary_that_does_not_say_which_runs_it_is_of(tmp_path: Path) -> None:
+    for system, clients in product(("citus", "yugabyte"), (4, 16)):
+        write_pgbench(tmp_path / f"{system}_c{clients}.log", clients, clients * len(system))
+    found = audited(write_summary(tmp_path, "clients,tps", [(4, 20.0), (16, 80.0)]))
+    assert found == [("amber", "clients 4", "2 runs"), ("amber", "clients 16", "2 runs")]

@@ -105,7 +105,13 @@ def _read_single_runs(place: Path) -> Path | pl.DataFrame:
         return place
     import polars as pl
 
-    return open_dataset(open_or_ingest_dataset(place)).runs().filter(pl.col("status").cast(pl.String) == "ok")
+    dataset = open_dataset(open_or_ingest_dataset(place))
+    runs = dataset.runs().filter(pl.col("status").cast(pl.String) != "failed")
+    # Latencies of runs of one operation: those of several are none of the run.
+    latencies = dataset.table("operation_latencies").filter(pl.col("role").cast(pl.String) == "main")
+    alone = latencies.filter(pl.len().over("run_id", "resource") == 1)
+    times = [name for name in alone.columns if name.endswith("_us")]
+    return runs.join(alone.select("run_id", "resource", *times), on=["run_id", "resource"], how="left")
 
 
 def _render_findings(findings: pl.DataFrame) -> str:

@@ -76,6 +76,7 @@ def _suggest_next_commands(
     found: Inspection, typed: str, beside: str, sources: Sequence[Path | str]
 ) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
+    from citus_analysis.dataset.inspection import abbreviate_path
     from citus_analysis.texts.words import pluralize
 
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
@@ -92,7 +93,7 @@ def _suggest_next_commands(
         yield from _suggest_for_results(sources, typed)
     if found.cells:
         yield f"{runs}, all pages", f"report all {typed} --out {beside}reports"
-    tables = shlex.join(str(file.path) for file in found.summaries[:_MOST_KINDS] if file.archive is None)
+    tables = shlex.join(abbreviate_path(file.path) for file in found.summaries[:_MOST_KINDS] if file.archive is None)
     if tables:
         yield "what a summary says, beside its runs", f"audit {tables} --runs {typed}"
     logs = sum(file.format is not None and "log_events" in file.format.tables for file in found.files)
