@@ -14,7 +14,7 @@ from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports, report_names
 from citus_analysis.report.notebooks import NEEDS
-from citus_analysis.report.track import track_sentences
+from citus_analysis.report.track import state_track
 from citus_analysis.schema import TABLES
 from citus_analysis.tracking import Track, format_track, track
 from tests.recordings import RECORDED
@@ -112,7 +112,7 @@ def test_what_moved_there_is_named(changed: Track) -> None:
 def test_quiet_nights_have_no_change() -> None:
     found = track({str(n): night(n, 100.0, OLD) for n in (1, 2, 3)})
     assert found.changes == ()
-    assert "No series changed its level." in track_sentences(found)
+    assert "No series changed its level." in map(str, state_track(found))
 
 
 def test_two_newest_runs_that_stand_out_are_named() -> None:
@@ -124,7 +124,7 @@ def test_two_newest_runs_that_stand_out_are_named() -> None:
     assert re.search(
         r"the two newest runs are among the 3 lowest of 30 \(-(?:9|10)\.\d %; chance 1\.4 %", format_track(found)
     )
-    assert any("newest runs" in sentence for sentence in track_sentences(found))
+    assert any("newest runs" in sentence for sentence in map(str, state_track(found)))
 
 
 def test_datasets_in_any_order_are_put_in_the_order_of_time(changed: Track) -> None:
@@ -139,7 +139,7 @@ def test_frames_and_json_hold_the_same(changed: Track) -> None:
 
 
 def test_sentences_name_the_change_and_its_company(changed: Track) -> None:
-    sentences = track_sentences(changed)
+    sentences = list(map(str, state_track(changed)))
     assert 3 <= len(sentences) <= 6
     assert "(worse); also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
 

@@ -9,8 +9,10 @@ from .render import render_reports as render_reports
 from .scalability import scaling_panels as scaling_panels
 from .scalability import study_scalability as study_scalability
 from .profile import study_statements as study_statements
+from .published import study_publications as study_publications
 from .resources import study_machines as study_machines
 from .server import study_servers as study_servers
+from .track import track_datasets as track_datasets
 from .scalability import configuration_table as configuration_table
 from .comparison import hardware_by_size as hardware_by_size
 from .scalability import intensity_table as intensity_table

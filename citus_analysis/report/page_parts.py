@@ -17,20 +17,12 @@ from citus_analysis.plots.comparison_figures import plot_account
 from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
-from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
+from citus_analysis.plots.published_figures import plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu, plot_foreign_work
 from citus_analysis.plots.scalability_figures import plot_relative
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
-from citus_analysis.published.study import (
-    compare_monitoring,
-    compute_published_identity,
-    fit_published_series,
-    reconcile_published_rows,
-    reproduce_tables,
-    select_measured_rates,
-    select_unmeasured_rates,
-)
+from citus_analysis.published.study import compute_published_identity, reconcile_published_rows, reproduce_tables
 from citus_analysis.report.bottleneck import (
     choose_shown_run,
     demand_rows,
@@ -53,26 +45,10 @@ from citus_analysis.report.bottleneck import (
     tabulate_variance_sources,
 )
 from citus_analysis.report.predictions import predict_with_networks
-from citus_analysis.report.published import (
-    claim_rows,
-    fit_sentences,
-    tabulate_published_findings,
-    write_band_sentence,
-    write_claims_sentence,
-    write_monitoring_sentence,
-    write_published_sentences,
-    write_published_warnings,
-)
 from citus_analysis.report.resources import name_run
 from citus_analysis.report.server import drop_technical_columns, format_shown_statements, select_shown_counts
 from citus_analysis.report.study_figures import show_study
-from citus_analysis.report.track import (
-    changes_table,
-    read_tracked_datasets,
-    tabulate_series,
-    track_figures,
-    track_sentences,
-)
+from citus_analysis.report.track import read_tracked_datasets
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
 from citus_analysis.serverlogs.profile import (
     count_connections_over_time,

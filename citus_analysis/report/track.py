@@ -1,23 +1,43 @@
-"""The report `track`: its datasets, and its sentences about changes over time."""
+"""The report `track`: its datasets, and what they state about changes over time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import plotly.graph_objects as go
 import polars as pl
 
 from citus_analysis.dataset import Dataset, open_dataset
+from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.plots.server_figures import plot_track
+from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
+from citus_analysis.runs.selection import Question, split_names
 from citus_analysis.texts.names import convert_to_place, resolve_place
 from citus_analysis.texts.numbers import format_p_value
 from citus_analysis.texts.words import join_words, pluralize
-from citus_analysis.tracking import Track, TrackedChange, TrackedSeries
+from citus_analysis.tracking import Track, TrackedChange, TrackedSeries, track
 
 #: Series that are drawn: those with changes first, then the longest.
 _MOST_FIGURES: Final = 12
 _NAMED: Final = 3
+
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "series": "{runs} of {datasets} make {series} series, of which {judged} are long enough to show a change.",
+    "change": "{series} changed from run {run} on ({first}): {size}; {moved} ({state}).",
+    "change: moved": "also changed there: {moved}",
+    "change: alone": "no other change is known there",
+    "more changes": "{number} more {verb} in the table.",
+    "withdrawn": "{series}: the change at run {run} was {what}.",
+    "more withdrawn changes": "{number} more {verb} in the table.",
+    "no change": "No series changed its level.",
+    "too short": "The series are too short to show a change.",
+    "newest runs": "{series}: {shift}.",
+    "chance": "A series of independent runs without a change raises a false alarm in {percent:g} % of cases.",
+}
 
 
 def read_tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
@@ -36,35 +56,54 @@ def read_tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
     return [open_dataset(place) for place in places]
 
 
-def track_sentences(found: Track) -> list[str]:
+def state_track(found: Track) -> list[ReportFinding]:
     """The changes and their times in three to six sentences, the latest first."""
-    runs, judged = sum(one.found.n for one in found.series), [one for one in found.series if one.found.judged]
-    looked = f"{pluralize(runs, 'run')} of {pluralize(len(found.datasets), 'dataset')} make {len(found.series)} series"
-    first = f"{looked}, of which {len(judged)} are long enough to show a change."
+    judged = [one for one in found.series if one.found.judged]
+    first = state(
+        TEMPLATES,
+        "series",
+        runs=pluralize(sum(one.found.n for one in found.series), "run"),
+        datasets=pluralize(len(found.datasets), "dataset"),
+        series=len(found.series),
+        judged=len(judged),
+    )
     latest = sorted(found.changes, key=lambda pair: pair[1].place - pair[0].found.n, reverse=True)
-    sentences = [_write_change_sentence(*pair) for pair in latest[:_NAMED]]
-    if more := len(latest) - len(sentences):
-        sentences.append(f"{pluralize(more, 'change')} more {'is' if more == 1 else 'are'} in the table.")
-    sentences += [
-        f"{series.name}: the change at run {change.place + 1} was {change.alarm.sentence()}."
+    findings = [_state_change(*pair) for pair in latest[:_NAMED]]
+    findings += _state_more("more changes", len(latest) - len(findings), "change")
+    findings += [
+        state(TEMPLATES, "withdrawn", series=series.name, run=change.place + 1, what=change.alarm.sentence())
         for series, change in found.withdrawn[:1]
     ]
-    if more := len(found.withdrawn) - 1 if found.withdrawn else 0:
-        sentences.append(f"{pluralize(more, 'withdrawn change')} more {'is' if more == 1 else 'are'} in the table.")
+    findings += _state_more("more withdrawn changes", len(found.withdrawn) - 1, "withdrawn change")
     if not latest:
-        sentences = (
-            [*sentences, "No series changed its level."] if judged else ["The series are too short to show a change."]
-        )
-    sentences += [f"{series.name}: {shift.sentence()}." for series, shift in found.newest[: _NAMED - 1]]
-    chance = f"A series of independent runs without a change raises a false alarm in {found.alpha * 100:g} % of cases."
-    return [first, *sentences, chance]
+        findings = [*findings, state(TEMPLATES, "no change")] if judged else [state(TEMPLATES, "too short")]
+    findings += [
+        state(TEMPLATES, "newest runs", series=series.name, shift=shift.sentence())
+        for series, shift in found.newest[: _NAMED - 1]
+    ]
+    return [first, *findings, state(TEMPLATES, "chance", percent=found.alpha * 100)]
 
 
-def _write_change_sentence(series: TrackedSeries, change: TrackedChange) -> str:
-    where = f"from run {change.place + 1} on ({change.first_after.words()})"
+def _state_more(kind: str, number: int, noun: str) -> list[ReportFinding]:
+    verb = "is" if number == 1 else "are"
+    return [state(TEMPLATES, kind, number=pluralize(number, noun), verb=verb)] if number > 0 else []
+
+
+def _state_change(series: TrackedSeries, change: TrackedChange) -> ReportFinding:
     moved = join_words(change.moved, most=_NAMED)
-    also = f"also changed there: {moved}" if change.moved else "no other change is known there"
-    return f"{series.name} changed {where}: {change.size_words()}; {also} ({change.alarm.state})."
+    ratio = change.ratio
+    size = FindingNumber(series.name, verdict=change.alarm.state)
+    return state(
+        TEMPLATES,
+        "change",
+        [replace(size, estimate=ratio.estimate, low=ratio.ends[0], high=ratio.ends[1]) if ratio else size],
+        series=series.name,
+        run=change.place + 1,
+        first=change.first_after.words(),
+        size=change.size_words(),
+        moved=TEMPLATES["change: moved" if moved else "change: alone"].format(moved=moved),
+        state=change.alarm.state,
+    )
 
 
 def track_figures(found: Track) -> list[go.Figure]:
@@ -113,3 +152,75 @@ def tabulate_series(found: Track) -> pl.DataFrame:
         for one in found.series
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+@dataclass(frozen=True)
+class TrackReport:
+    """What the page of changes over time shows.
+
+    Attributes:
+        track: the series and their changes.
+    """
+
+    track: Track
+
+    @property
+    def findings(self) -> list[ReportFinding]:
+        """What the page begins with."""
+        return state_track(self.track)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Limits of all numbers of the page."""
+        return self.track.warnings
+
+    def plot(self) -> list[go.Figure]:
+        """The series over time, those with changes first."""
+        return track_figures(self.track)
+
+    def changes_table(self) -> pl.DataFrame:
+        """The changes, with the runs beside them."""
+        return changes_table(self.track)
+
+    def series_table(self) -> pl.DataFrame:
+        """The series, and the level of their latest part."""
+        return tabulate_series(self.track)
+
+
+def track_datasets(
+    datasets: Sequence[Dataset],
+    question: Question,
+    metrics: str = METRIC,
+    *,
+    alpha: float = CHANGE_ALPHA,
+    since: str = "",
+) -> TrackReport:
+    r"""Find the changes of metrics over several datasets as the page of changes over time shows them.
+
+    Args:
+        datasets: the datasets (:func:`read_tracked_datasets`).
+        question: the runs that enter, and what does not separate series.
+        metrics: metrics, split by commas.
+        alpha: chance of a false alarm in a series without a change.
+        since: a dataset's name or a time from which on changes are judged; empty: none is.
+
+    Raises:
+        UnknownNameError: a name of the question, or a metric, is unknown.
+        UsageError: `since` is neither a dataset nor a time.
+        InsufficientDataError: no run enters.
+
+    Example:
+        >>> import citus_analysis as ca
+        >>> nights = [ca.open_dataset(f"night{number}") for number in (1, 2, 3)]  # doctest: +SKIP
+        >>> print(*track_datasets(nights, ca.runs.Question()).findings, sep="\n")  # doctest: +SKIP
+    """
+    found = track(
+        datasets,
+        split_names(metrics),
+        pool=question.pool,
+        only=question.only,
+        alpha=alpha,
+        include_status=question.include_status,
+        since=since or None,
+    )
+    return TrackReport(found)

@@ -25,11 +25,11 @@ from citus_analysis.published.study import (
 from citus_analysis.report import render_report
 from citus_analysis.report.published import (
     claim_rows,
-    fit_sentences,
+    state_claims,
+    state_monitoring,
+    state_published,
+    state_published_fit,
     write_band_sentence,
-    write_claims_sentence,
-    write_monitoring_sentence,
-    write_published_sentences,
     write_published_warnings,
 )
 from citus_analysis.texts.words import join_words
@@ -71,7 +71,7 @@ def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: Pub
 
 
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
-    text = " ".join(write_published_sentences(study, "5.7"))
+    text = " ".join(map(str, state_published(study, "5.7")))
     assert "13 contradictions" in text
     assert "table 5.6 of the thesis" in text
     assert "72,727 operations/s" in text
@@ -87,7 +87,7 @@ def test_four_runs_cannot_say_that_monitoring_is_free() -> None:
     comparison = compare_monitoring()
     assert comparison.verdict == "inconclusive"
     assert comparison.ratio.estimate == pytest.approx(312_909 / 311_384)
-    sentence = write_monitoring_sentence(comparison)
+    sentence = state_monitoring(comparison).sentence
     assert sentence.startswith("With monitoring, throughput is 1.005 times that without it (")
     assert ": inconclusive at a margin of ± 5 %, from 4 runs each" in sentence
     assert f"about {comparison.runs_needed} runs each" in sentence
@@ -97,14 +97,14 @@ def test_series_without_spread_are_fitted() -> None:
     hammerdb, servers = fit_published_series()
     assert (servers.source, servers.table, servers.size) == ("postgres_xc", "1", "servers")
     assert servers.values["efficiency"].to_list()[-1] == pytest.approx(16_000 / 1_900 / 10)
-    first, models = fit_sentences(servers)
+    first, models = map(str, state_published_fit(servers))
     assert first == (
         "In table 1 of the paper on Postgres-XC, throughput with 10 servers is 8.42 times that with 1 server, "
         "an efficiency of 84 %."
     )
     assert "cannot be distinguished by these values" in models
     assert "linear" in servers.fit.rejected
-    (said,) = fit_sentences(hammerdb)
+    (said,) = map(str, state_published_fit(hammerdb))
     assert "the number of new orders with 20 workers is 3.43 times that with 10 workers" in said
     assert "an efficiency of 172 %: more than in proportion, which no model here can follow" in said
 
@@ -157,13 +157,13 @@ def test_each_point_says_its_workload_and_the_size_of_the_system(study: Publishe
 
 def test_claims_are_judged_by_printed_numbers_and_by_the_runs_of_the_dataset() -> None:
     printed = judge_claims()
-    assert write_claims_sentence(printed).endswith("the runs of this dataset bear on none of them.")
+    assert state_claims(printed).sentence.endswith("the runs of this dataset bear on none of them.")
     assert claim_rows(printed)["by_printed_numbers"][0].startswith("contradicted")
     runs = {"system": "citus", "phase": "load", "workload": "a", "threads": 32, "status": "ok"}
     rates = [(2, 100.0), (2, 101.0), (2, 102.0), (4, 52.0), (4, 50.0), (4, 51.0)]
     table = pl.DataFrame([runs | {"workers": workers, "throughput_ops_s": rate} for workers, rate in rates])
     found = judge_claims(table)
-    assert write_claims_sentence(found).endswith("the runs of this dataset judge them so: 1 contradicted.")
+    assert state_claims(found).sentence.endswith("the runs of this dataset judge them so: 1 contradicted.")
     first = claim_rows(found).row(0, named=True)
     assert first["claim"] == "The throughput of INSERT grows from 2 to 4 workers."
     assert first["by_printed_numbers"].startswith("supported: 1.782 [")
