@@ -26,8 +26,7 @@ from citus_analysis.serverlogs.statements import normalise_statement
 from citus_analysis.stats.distributions import compute_chi2_tail, compute_t_quantile, compute_t_tail
 from citus_analysis.stats.intervals import compute_sample_moments, compute_welch_error
 from citus_analysis.stats.verdicts import adjust_by_holm
-from citus_analysis.texts.numbers import format_p_value
-from citus_analysis.texts.words import join_words, pluralize
+from citus_analysis.texts.words import join_words
 from citus_analysis.units import US_PER_S
 
 if TYPE_CHECKING:
@@ -928,34 +927,6 @@ def _build_stack_trees(stacks: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl
     return tree, gone
 
 
-# What moved beside an account, in sentences: functions in perf's samples, plans, and the spread over shards.
-
-_MOST_SHOWN_FUNCTIONS: Final = 3
-_MOST_STATEMENTS: Final = 2
-_LONGEST_STATEMENT: Final = 90
-_ASSOCIATION: Final = "This is an association, not a cause."
-
-
-def stack_sentences(found: StackChanges) -> list[str]:
-    """Functions whose CPU time per operation, or share of the samples, differs."""
-    notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
-    if found.functions.is_empty():
-        return [" ".join(notes)] if notes else []
-    what = "CPU time per operation" if found.unit == "µs" else "of the samples"
-    runs = f"{pluralize(found.recordings[0], 'recording')} of perf against {found.recordings[1]}, {found.event}"
-    sure = found.functions.filter("decided")
-    if max(found.recordings) == 1:
-        beyond = found.functions.filter((pl.col("low") > 0) | (pl.col("high") < 0))
-        words = (
-            _describe_functions(beyond, found.unit) or "no function differs by more than its number of samples explains"
-        )
-    else:
-        words = _describe_functions(sure, found.unit) or f"no function surely takes more or less {what}"
-    ending = f" {_ASSOCIATION}" if sure.height else ""
-    notes += [note] if (note := describe_timer_skid(found.event)) else []
-    return [" ".join([f"By perf's samples ({runs}), {words}.{ending}", *notes])]
-
-
 def describe_timer_skid(event: str | None) -> str:
     """What a timer of perf cannot see, as where a virtual machine has no counters of the processor; else empty.
 
@@ -994,68 +965,3 @@ def round_to_digits(value: float, digits: int = 2) -> str:
         ('1,200', '0.012')
     """
     return f"{float(f'{value:.{digits}g}'):,.10g}"
-
-
-def _describe_functions(rows: pl.DataFrame, unit: str) -> str:
-    """The functions with the largest changes, the whole first, with their intervals."""
-    words: list[str] = []
-    for row in rows.head(_MOST_SHOWN_FUNCTIONS + 1).iter_rows(named=True):
-        more = "more" if row["difference"] > 0 else "less"
-        ends = sorted((abs(row["low"]), abs(row["high"])))
-        size, low, high = (round_to_digits(one) for one in (abs(row["difference"]), *ends))
-        name = "all functions together" if row["function"] == ALL_FUNCTIONS else row["function"]
-        verb = "take" if row["function"] == ALL_FUNCTIONS else "takes"
-        # What is measured is said once.
-        whole = "" if words else " CPU per operation" if unit == "µs" else " of them"
-        change = f"{size} {'µs' if unit == 'µs' else 'points of percent'} {more}{whole}"
-        words.append(f"{name} {f'{verb} ' if not words else ''}{change} ({low} to {high})")
-    return "; ".join(words)
-
-
-def plan_sentences(found: PlanChanges, level: float) -> list[str]:
-    """Statements with another plan, and nodes of the same plans that take another time."""
-    lines = [_plan(row) for row in found.statements.filter("changed").head(_MOST_STATEMENTS).iter_rows(named=True)]
-    slower = found.nodes.filter(pl.col("p") < 1 - level).head(_MOST_STATEMENTS)
-    nodes = [
-        f"{row['node']} of {_shorten_statement(row['statement'])} took {round_to_digits(row['base_self_ms'])} ms "
-        "of an execution before "
-        f"and {round_to_digits(row['other_self_ms'])} ms after (p {format_p_value(row['p'])})"
-        for row in slower.iter_rows(named=True)
-    ]
-    lines += [f"In recorded plans, {join_words(nodes)}."] if nodes else []
-    return [" ".join([*lines, _ASSOCIATION])] if lines else []
-
-
-def _plan(row: dict[str, object]) -> str:
-    plans = [f"({pluralize(int(str(row[f'{side}_plans'])), 'plan')})" for side in ("base", "other")]
-    changed = f"{row['before'] or 'a shorter plan'} {plans[0]} became {row['after'] or 'a shorter plan'} {plans[1]}"
-    words = [f"{_shorten_statement(str(row['statement']))} has another plan: {changed}"]
-    texts = {"rows": "its scans read {} rows of an execution before and {} after", "ms": "it took {} ms and {} ms"}
-    values = {name: (row[f"base_{name}"], row[f"other_{name}"]) for name in texts}
-    for name, (before, after) in values.items():
-        if isinstance(before, float) and isinstance(after, float):
-            words.append(texts[name].format(round_to_digits(before), round_to_digits(after)))
-    return "; ".join(words) + "."
-
-
-def _shorten_statement(statement: str) -> str:
-    return statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[: _LONGEST_STATEMENT - 1]}…"
-
-
-def write_skew_sentences(skew: pl.DataFrame) -> list[str]:
-    """Spreads over shards and nodes that differ between the sides."""
-    lines = list(_describe_skews(skew.filter("decided")))
-    return [" ".join([*lines, _ASSOCIATION])] if lines else []
-
-
-def _describe_skews(rows: pl.DataFrame) -> Iterator[str]:
-    for row in rows.iter_rows(named=True):
-        less = "less" if row["effect_size"] > 0 else "more"
-        what = "Executions are" if row["of"] == "executions" else "The time of executions is"
-        sides = [
-            f"the busiest of {row[f'{side}_places']} has {round_to_digits(row[f'{side}_busiest_percent'])} % "
-            f"({round_to_digits(row[f'{side}_busiest_if_even_percent'])} % if they were spread evenly)"
-            for side in ("other", "base")
-        ]
-        spread = f"{what} spread {less} evenly over {row['over']}: {sides[0]}, and before {sides[1]}"
-        yield f"{spread} (p {format_p_value(row['p'])})."

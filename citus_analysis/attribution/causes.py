@@ -11,6 +11,7 @@ from citus_analysis.attribution.associations import CorrelatedChange, PlanChange
 from citus_analysis.attribution.observed import SEGMENT_WORDS
 from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
 from citus_analysis.core.displays import DisplayMixin
+from citus_analysis.stats.findings import ReportFinding
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.verdicts import Comparison
 
@@ -191,7 +192,7 @@ class Explanation(DisplayMixin):
         measured: `response time` of the clients, or `traced time` if no client reported one.
         throughput_account: where the difference of throughput comes from; None where Little's law gives no account.
         warnings: what the account cannot say.
-        sentences: all of this in words.
+        findings: all of this in words.
         unit: what was compared: runs, or stretches of time.
         stacks: functions in perf's samples of both sides; None if neither has any.
         plans: plans of statements that both sides recorded; None if there are none.
@@ -215,7 +216,7 @@ class Explanation(DisplayMixin):
     measured: str
     throughput_account: ThroughputAccount | None = None
     warnings: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()
+    findings: tuple[ReportFinding, ...] = ()
     unit: str = "run"
     stacks: StackChanges | None = None
     plans: PlanChanges | None = None
@@ -248,6 +249,11 @@ class Explanation(DisplayMixin):
     def unexplained_us(self) -> float:
         """What no traced statement covers."""
         return float(self.terms.filter(pl.col("effect").is_in(["outside", "untraced", "unseen"]))["estimate_us"].sum())
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings in words."""
+        return tuple(map(str, self.findings))
 
     def summary_lines(self) -> list[str]:
         """The finding in sentences, and what the account cannot say."""

@@ -29,7 +29,7 @@ from citus_analysis.attribution.decomposition import (
     find_top_contributors,
 )
 from citus_analysis.attribution.observed import OF_CHILD, SEGMENTS, Observed, read_observations
-from citus_analysis.attribution.sentences import write_explanation_sentences
+from citus_analysis.attribution.sentences import state_explanation
 from citus_analysis.attribution.statement_changes import find_segment_changes, find_statement_changes
 from citus_analysis.core.frames import TableSource, resolve_source
 from citus_analysis.core.type_aliases import Floats
@@ -146,7 +146,7 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         skew=compare_shard_skew(sides, level=level) if with_mechanisms and is_divided else pl.DataFrame(),
         compared=sides.compared,
     )
-    return replace(explanation, sentences=tuple(write_explanation_sentences(explanation)))
+    return replace(explanation, findings=tuple(state_explanation(explanation)))
 
 
 def _build_throughput_attribution(

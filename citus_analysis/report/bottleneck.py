@@ -15,8 +15,12 @@ from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes
 from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
-from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
 from citus_analysis.runs.set_ups import USUAL_SET_UP
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import join_words, pluralize
 

@@ -18,11 +18,10 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.attribution.associations import stack_sentences
 from citus_analysis.attribution.causes import Explanation
 from citus_analysis.attribution.explanation import explain
 from citus_analysis.attribution.observed import observe_runs
-from citus_analysis.attribution.sentences import tabulate_causes
+from citus_analysis.attribution.sentences import state_functions, tabulate_causes
 from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
@@ -34,12 +33,10 @@ from citus_analysis.published.study import combine_new_orders, list_published_nu
 from citus_analysis.published.tables import published
 from citus_analysis.report.scalability import write_hardware_sentence
 from citus_analysis.report.sentences import (
-    ReportFinding,
     format_interval_cells,
     format_operation_with_load,
     format_ratio,
     format_ratio_interval,
-    state,
 )
 from citus_analysis.runs import comparability
 from citus_analysis.runs.selection import (
@@ -59,6 +56,10 @@ from citus_analysis.runs.set_ups import (
 from citus_analysis.runs.status import AS_SELECTED
 from citus_analysis.scaling import configuration_costs
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
+from citus_analysis.stats.findings import (
+    ReportFinding,
+    state,
+)
 from citus_analysis.stats.run_comparisons import RunComparison, choose_usual_level
 from citus_analysis.texts.numbers import (
     format_estimate_with_interval,
@@ -1055,7 +1056,9 @@ def attribute_differences(
 
 def write_attribution_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
     """The finding and its parts, and the functions in perf's samples, a paragraph for each comparison."""
-    decided = ((c, one, stack_sentences(one.stacks) if one.stacks else []) for c, one in accounts if one.decided)
+    decided = (
+        (c, one, map(str, state_functions(one.stacks)) if one.stacks else []) for c, one in accounts if one.decided
+    )
     return [" ".join([_describe_difference(c, one), *one.sentences[1:2], *stacks]) for c, one, stacks in decided]
 
 

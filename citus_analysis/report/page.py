@@ -26,9 +26,12 @@ from citus_analysis.published.run_checks import collect_audited_tables
 from citus_analysis.redaction import redact
 from citus_analysis.report.html import render_framed_page, render_html_table
 from citus_analysis.report.notebooks import FIGURE_MIME, METADATA_KEY, Scalar
-from citus_analysis.report.sentences import ReportFinding, tabulate_findings
 from citus_analysis.runs.selection import Question, matching
 from citus_analysis.runs.set_ups import build_system_names
+from citus_analysis.stats.findings import (
+    ReportFinding,
+    tabulate_findings,
+)
 from citus_analysis.texts.names import is_url
 from citus_analysis.texts.tables import guard_formula_cells
 from citus_analysis.texts.words import choose_noun_form, join_words, make_natural_key, pluralize

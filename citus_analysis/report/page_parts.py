@@ -9,7 +9,6 @@ from citus_analysis.attribution.sentences import (
     tabulate_correlated_changes,
     tabulate_statement_changes,
     tabulate_throughput_parts,
-    write_explanation_sentences,
 )
 from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits

@@ -14,19 +14,21 @@ from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.formats.pglog import STUDY_PREFIX
 from citus_analysis.report.resources import write_throttling_warnings
 from citus_analysis.report.sentences import (
-    FindingNumber,
-    ReportFinding,
     compute_mean_time_parts,
     describe_joint_adjustment,
     format_ratio,
     format_ratio_interval,
     format_time_shares,
-    state,
 )
 from citus_analysis.runs.selection import Question, Selection, select_asked_runs
 from citus_analysis.spans.profile import CONNECTING, FIRST_EXECUTION, START, ProfileStudy, profile_selected_runs
 from citus_analysis.spans.tail import TraceStudy, trace_studies
 from citus_analysis.stats import Comparison
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.numbers import format_number, format_percent
 from citus_analysis.texts.words import choose_noun_form, format_cluster_size, format_thread_count, join_words, pluralize
 from citus_analysis.units import US_PER_MS

@@ -21,10 +21,15 @@ from citus_analysis.published.study import (
     select_unmeasured_rates,
     study_published,
 )
-from citus_analysis.report.sentences import FindingNumber, ReportFinding, replace_model_names, state
+from citus_analysis.report.sentences import replace_model_names
 from citus_analysis.runs.selection import Question
 from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.stats import Comparison
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.numbers import format_number, format_percent
 from citus_analysis.texts.words import join_words, pluralize
 

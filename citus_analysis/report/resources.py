@@ -13,9 +13,13 @@ from citus_analysis.bottleneck.machine_work import ForeignWork, place_text
 from citus_analysis.bottleneck.profiles import CpuContrast
 from citus_analysis.bottleneck.resources import ResourceStudy, compute_connection_balance, study_resources
 from citus_analysis.core.frames import TableSource, convert_to_polars
-from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
 from citus_analysis.runs.selection import Question
 from citus_analysis.stats import mean_interval
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.names import find_differing_parts
 from citus_analysis.texts.numbers import format_adding_up
 from citus_analysis.texts.words import format_cluster_size, join_words, pluralize

@@ -25,13 +25,10 @@ from citus_analysis.plots import plot_fits, plot_series
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 from citus_analysis.report.resources import write_throttling_warnings
 from citus_analysis.report.sentences import (
-    FindingNumber,
-    ReportFinding,
     format_interval_cells,
     format_ratio,
     format_ratio_interval,
     replace_model_names,
-    state,
 )
 from citus_analysis.runs.selection import Question, Selection, select_asked_runs
 from citus_analysis.runs.set_ups import (
@@ -48,6 +45,11 @@ from citus_analysis.scaling.latency_load import estimate_latency_by_load
 from citus_analysis.spans.coarse import coarse_profile
 from citus_analysis.spans.profile import select_statements
 from citus_analysis.stats import Comparison, run_precision, summarise_runs
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.stats.intervals import MeanMethod
 from citus_analysis.stats.start_up import steady_runs
 from citus_analysis.texts.numbers import (

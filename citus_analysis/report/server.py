@@ -10,13 +10,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.sentences import (
-    FindingNumber,
-    ReportFinding,
     compute_mean_time_parts,
     describe_joint_adjustment,
     format_decided_ratio,
     format_time_shares,
-    state,
 )
 from citus_analysis.runs.selection import Question
 from citus_analysis.serverlogs.comparison import ServerComparison, compare_servers
@@ -24,6 +21,11 @@ from citus_analysis.serverlogs.profile import ServerProfile, describe_unread_log
 from citus_analysis.serverlogs.statements import CLIENT, NODE
 from citus_analysis.serverlogs.windows import LogSource
 from citus_analysis.spans.profile import convert_us_to_ms
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import choose_noun_form, join_words, pluralize
 from citus_analysis.units import US_PER_MS, US_PER_S

@@ -42,12 +42,32 @@ from citus_analysis.report.scalability import (
 from citus_analysis.runs.selection import Selection, matching, select_runs
 from citus_analysis.spans import beside_clients, study_profile, time_histogram
 from citus_analysis.spans.profile import ProfileStudy
+from citus_analysis.stats.findings import FindingNumber, ReportFinding, state
 from citus_analysis.texts.words import join_words, pluralize
 
 #: Key of the thesis among the publications.
 _SOURCE: Final = "thesis"
 #: Most figures that one item shows; the pages that it names show all.
 _MOST: Final = 4
+
+#: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
+TEMPLATES: Final = {
+    "counterparts": "This dataset has a counterpart to {made} of {measured} figures and tables of the thesis that show "
+    "measurements; {others} have none in any dataset.",
+    "claims": "The thesis makes {claims} that can be judged. Its printed numbers judge them so: {own}; {by_runs}.",
+    "claims: by runs": "the runs of this dataset judge them so: {verdicts}",
+    "claims: by no runs": "the runs of this dataset judge none",
+    "contradicted": "These runs contradict {claims}.",
+    "none contradicted": "These runs contradict no claim of the thesis.",
+    "claim": "By {judge}: {verdict}.",
+    "claim without data": "Neither printed numbers nor these runs bear on it.",
+    "printed": "{key}: numbers that the thesis prints.",
+    "counterpart": "The counterpart of {key} in this dataset; the page {page} shows it in full ({name}).",
+    "models": "The thesis fits a polynomial; the curves here are models that explain why throughput stops growing.",
+    "groups": "{what} of this dataset: {groups}.",
+    "fits none": "The thesis' intervals fit none of its deviations; those here are Student's t on the logarithm.",
+    "normal quantile": "The thesis' intervals are by the normal quantile; those here are Student's t on the logarithm.",
+}
 
 
 class MadeItem(NamedTuple):
@@ -183,27 +203,32 @@ class StudyFigures:
         ]
         return pl.DataFrame(rows, schema=dict.fromkeys(("thesis", "shows", "counterpart", "call", "reason"), pl.String))
 
-    def sentences(self) -> list[str]:
+    @property
+    def findings(self) -> list[ReportFinding]:
         """How many figures and tables have a counterpart, and how many claims the runs support."""
         measured = [one for one in self.counterparts if one.item.make is not None]
         made = sum(one.made is not None for one in measured)
-        drawings = len(self.counterparts) - len(measured)
         runs, own = (count_claim_verdicts(self.judged, by) for by in ("runs", "printed numbers"))
-        by_runs = f"the runs of this dataset judge them so: {runs}" if runs else "the runs of this dataset judge none"
-        claims = pluralize(self.judged.claims["claim"].n_unique(), "claim")
+        claims = self.judged.claims.filter(judged_by="runs", verdict="contradicted")["claim"]
+        contradicted = [f"“{claim.rstrip('.')}”" for claim in claims.unique(maintain_order=True)]
         return [
-            f"This dataset has a counterpart to {made} of {len(measured)} figures and tables of the thesis that show "
-            f"measurements; {pluralize(drawings, 'other')} have none in any dataset.",
-            f"The thesis makes {claims} that can be judged. Its printed numbers judge them so: {own}; {by_runs}.",
-            self._list_contradicted(),
+            state(
+                TEMPLATES,
+                "counterparts",
+                [FindingNumber("counterparts", estimate=made)],
+                made=made,
+                measured=len(measured),
+                others=pluralize(len(self.counterparts) - len(measured), "other"),
+            ),
+            state(
+                TEMPLATES,
+                "claims",
+                claims=pluralize(self.judged.claims["claim"].n_unique(), "claim"),
+                own=own,
+                by_runs=TEMPLATES["claims: by runs" if runs else "claims: by no runs"].format(verdicts=runs),
+            ),
+            state(TEMPLATES, "contradicted" if contradicted else "none contradicted", claims=join_words(contradicted)),
         ]
-
-    def _list_contradicted(self) -> str:
-        rows = self.judged.claims.filter(judged_by="runs", verdict="contradicted")
-        found = [f"“{claim.rstrip('.')}”" for claim in rows["claim"].unique(maintain_order=True)]
-        return (
-            f"These runs contradict {join_words(found)}." if found else "These runs contradict no claim of the thesis."
-        )
 
 
 def study_figures(dataset: TableSource, resources: str = "*", *, level: float = LEVEL) -> StudyFigures:
@@ -274,13 +299,13 @@ def _describe_item_claims(judged: JudgedClaims, key: str) -> Iterator[str]:
     for claim in every["claim"].unique(maintain_order=True):
         row = rows.get(claim, {})
         told = {"printed numbers": row.get("by_printed_numbers"), "these runs": row.get("by_these_runs")}
-        said = [f"By {by}: {text}." for by, text in told.items() if text]
-        yield " ".join([f"“{claim}”", *(said or ["Neither printed numbers nor these runs bear on it."])])
+        said = [TEMPLATES["claim"].format(judge=by, verdict=text) for by, text in told.items() if text]
+        yield " ".join([f"“{claim}”", *(said or [TEMPLATES["claim without data"]])])
 
 
 def show_study(page: Page, found: StudyFigures) -> None:
     """Show every figure and table of the thesis on a page, in order; those without a counterpart as one table."""
-    page.findings(found.sentences())
+    page.findings(found.findings)
     shown = found.overview().drop("reason")
     caption = "The figures and tables of the thesis, and the page with the counterpart and its name there."
     page.table("overview", found.overview(), caption, shown=shown, rows=shown.height)
@@ -296,9 +321,9 @@ def _show(page: Page, one: StudyCounterpart, made: MadeItem) -> None:
     item = one.item
     page.section(f"{item.key}: {item.shows}")
     if one.printed.width:
-        page.table(f"{item.name}_printed", one.printed, f"{item.key}: numbers that the thesis prints.", rows=8)
+        page.table(f"{item.name}_printed", one.printed, TEMPLATES["printed"].format(key=item.key), rows=8)
     place, name = item.page
-    caption = f"The counterpart of {item.key} in this dataset; the page {place} shows it in full ({name})."
+    caption = TEMPLATES["counterpart"].format(key=item.key, page=place, name=name)
     if made.figures:
         page.figure(item.name, list(made.figures), made.table, caption)
     else:
@@ -317,12 +342,7 @@ def _make_axis_item(axis: Axis, quantity: Quantity, operation: str = "") -> Call
         if operation:
             figures = [one for one in figures if str(one.layout.title.text).startswith(operation)]
             table = table.filter(operation=operation)
-        note = (
-            "The thesis fits a polynomial; the curves here are models that explain why throughput stops growing."
-            if quantity == "models"
-            else ""
-        )
-        return MadeItem(figures[:_MOST], table, note)
+        return MadeItem(figures[:_MOST], table, TEMPLATES["models"] if quantity == "models" else "")
 
     return make
 
@@ -339,7 +359,7 @@ def _describe_bar_groups(bars: SideBySide) -> str:
     """What the bars are, since the thesis compares others."""
     groups = [str(group) for group in bars.means["group"].unique(maintain_order=True)]
     what = {"system": "Systems", "hardware": "Hardware"}.get(bars.what, bars.what)
-    return f"{what} of this dataset: {join_words(groups)}." if groups else ""
+    return TEMPLATES["groups"].format(what=what, groups=join_words(groups)) if groups else ""
 
 
 def _make_systems_table(material: StudyMaterial) -> MadeItem:
@@ -410,8 +430,6 @@ def _tabulate_stated_settings(material: StudyMaterial, names: str) -> MadeItem:
     return MadeItem([], grouped.sort("name", "value"))
 
 
-_MISFITS: Final = "The thesis' intervals fit none of its deviations; those here are Student's t on the logarithm."
-_NORMAL: Final = "The thesis' intervals are by the normal quantile; those here are Student's t on the logarithm."
 _THREADS: Final = "runs of one set-up with two or more numbers of client threads"
 _WORKERS: Final = "runs of one set-up on two or more numbers of workers"
 _SYSTEMS: Final = "runs of the same operation on two systems"
@@ -541,12 +559,12 @@ _ITEMS: Final = (
         "Table 5.6", "mean, standard deviation and interval by connections",
         ("scalability", "throughput_wide_by_threads"),
         'ca.report.scaling_panels(selection, "threads").table("throughput")', _THREADS,
-        lambda one: MadeItem([], one.panels["threads"].table("throughput"), _MISFITS),
+        lambda one: MadeItem([], one.panels["threads"].table("throughput"), TEMPLATES["fits none"]),
     ),
     StudyItem(
         "Table 5.7", "mean, standard deviation and interval by workers", ("scalability", "configurations"),
         "ca.report.configuration_table(selection)", "runs",
-        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), _NORMAL),
+        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), TEMPLATES["normal quantile"]),
     ),
     StudyItem(
         "Table 5.8", "percentiles of SELECT on the server beside the clients' latency", ("profile", "percentiles"),

@@ -13,8 +13,12 @@ from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.plots.server_figures import plot_track
-from citus_analysis.report.sentences import FindingNumber, ReportFinding, state
 from citus_analysis.runs.selection import Question, split_names
+from citus_analysis.stats.findings import (
+    FindingNumber,
+    ReportFinding,
+    state,
+)
 from citus_analysis.texts.names import convert_to_place, resolve_place
 from citus_analysis.texts.numbers import format_p_value
 from citus_analysis.texts.words import join_words, pluralize

@@ -6,7 +6,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.attribution.associations import PlanChanges, plan_changes, plan_sentences
+from citus_analysis.attribution.associations import PlanChanges, plan_changes
+from citus_analysis.attribution.sentences import state_plans
 
 QUERY = "SELECT v FROM items_{shard} WHERE part = {value}"
 #: Shape -> the nodes of a plan from the topmost down: name, relation, index, mean time (µs), rows.
@@ -107,4 +108,4 @@ def test_more_tasks_are_another_plan() -> None:
     row = found.statements.row(0, named=True)
     assert (row["changed"], row["before"], row["after"]) == (True, "8 tasks", "16 tasks")
     assert (row["base_tasks"], row["other_tasks"]) == (8, 16)
-    assert "8 tasks (3 plans) became 16 tasks (3 plans)" in plan_sentences(found, 0.95)[0]
+    assert "8 tasks (3 plans) became 16 tasks (3 plans)" in state_plans(found, 0.95)[0].sentence

@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.attribution.associations import compare_shard_skew, write_skew_sentences
+from citus_analysis.attribution.associations import compare_shard_skew
+from citus_analysis.attribution.sentences import state_spread
 
 SHARDS, NODES, RUNS, STATEMENTS = 32, 4, 4, 200
 
@@ -57,7 +58,7 @@ def test_a_hot_shard_is_found_with_its_share() -> None:
     assert row["base_cv_percent"] < 20
     assert row["base_even_p"] > 0.01
     assert row["other_even_p"] < 1e-6
-    (text,) = write_skew_sentences(found)
+    (text,) = map(str, state_spread(found))
     assert "Executions are spread less evenly over shards: the busiest of 32 has 2" in text
     assert "an association" in text
 

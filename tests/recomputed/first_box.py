@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from citus_analysis.report import Page
-from citus_analysis.report.sentences import ReportFinding
+from citus_analysis.stats.findings import ReportFinding
 from tests.recordings import ROOT
 
 

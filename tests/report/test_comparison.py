@@ -16,9 +16,9 @@ from citus_analysis.report.comparison import (
     state_comparisons,
     warn_of_order,
 )
-from citus_analysis.report.sentences import tabulate_findings
 from citus_analysis.runs.selection import USUAL_QUESTION, Selection, select_runs
 from citus_analysis.schema import TABLES
+from citus_analysis.stats.findings import tabulate_findings
 from tests.report.conftest import Tables
 
 
