@@ -25,6 +25,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from citus_analysis.core.possible_values import CPU_TIME, LOADS, Product, Relation, ShareRelation, ValueBounds, Whole
@@ -1339,3 +1340,14 @@ OUTSIDE_DATASET: Final = frozenset({"published", "findings"})
 
 #: Tables that an ingest computes from other tables.
 DERIVED: Final = ("runs", "operation_latencies", "statements", "spans", "match_quality", "clock_offsets")
+
+
+@lru_cache(maxsize=256)
+def list_table_columns(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
+    """Names and types of the columns of tables: their rows are made again when these change.
+
+    Example:
+        >>> list_table_columns(("nodes",))["nodes"][0]
+        ('source_id', 'String')
+    """
+    return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}

@@ -105,11 +105,21 @@ def make_enum_type(words: Sequence[str]) -> ColumnType:
 
 @cache
 def _convert_to_polars_type(kind: ColumnType) -> pl.DataType:
-    """What polars makes of Arrow's type; only an enumeration has to be told its words."""
     import polars as pl
-    import pyarrow as pa
 
-    return pl.Enum(kind.words) if kind.words else pl.Series(pa.nulls(0, kind.arrow)).dtype
+    if kind.words:
+        return pl.Enum(kind.words)
+    types = {
+        TEXT: pl.String(),
+        FLAG: pl.Boolean(),
+        INT32: pl.Int32(),
+        INT64: pl.Int64(),
+        HASH: pl.UInt64(),
+        REAL: pl.Float64(),
+        TIME: pl.Datetime("us", "UTC"),
+        CATEGORY: pl.Categorical(),
+    }
+    return types[kind]
 
 
 @cache

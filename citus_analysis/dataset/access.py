@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, overload
+from typing import TYPE_CHECKING, Final, Literal, overload
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.core.displays import render_html_preview
 from citus_analysis.dataset.derive import make_sources_frame
-from citus_analysis.dataset.digests import digest, hash_file_content
+from citus_analysis.dataset.digests import digest
 from citus_analysis.dataset.manifest import DerivedState, Manifest, ParquetPart, SourceState
 from citus_analysis.dataset.object_place import ObjectPlace
 from citus_analysis.dataset.objects import ObjectManifest, ObjectReader, find_missing_or_cut_parts
 from citus_analysis.dataset.outdated import explain_outdated_tables, format_update_command
 from citus_analysis.dataset.parts import check_content, check_footer, open_arrow_dataset, scan_table
-from citus_analysis.dataset.walk import download_url, extract_member, find_file_at
-from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError, UsageError, require_known
-from citus_analysis.formats import Content
-from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.redaction import MASK, redact
+from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError, require_known
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.texts.names import is_url
 from citus_analysis.texts.words import pluralize
@@ -97,97 +90,6 @@ class TableShorthandsMixin:
     outcomes = _make_table_method("outcomes")
     plans = _make_table_method("plans")
     plan_nodes = _make_table_method("plan_nodes")
-
-
-# The source text of rows.
-
-#: Longer texts are truncated, because they are meant for display.
-_LONGEST: Final = 2**20
-_KEY: Final = ("source_id", "byte_offset")
-
-
-def read_texts(
-    rows: pl.DataFrame, sources: Mapping[str, SourceState], scan: Callable[[str], pl.LazyFrame]
-) -> pl.Series:
-    """One text per row, read from the sources; see :meth:`citus_analysis.dataset.Dataset.log_text`."""
-    missing = [name for name in _KEY if name not in rows.columns]
-    if missing:
-        raise UsageError(f"the rows lack {', '.join(missing)}", hint="select these columns too")
-    stretches = rows.select(*_KEY, *(["byte_length"] if "byte_length" in rows.columns else []))
-    if "byte_length" not in rows.columns:
-        stretches = _add_lengths(stretches, scan)
-    wanted = stretches.drop_nulls().unique().sort(_KEY)
-    texts: list[tuple[str, int, str]] = []
-    for (source_id,), group in wanted.group_by("source_id", maintain_order=True):
-        if source_id not in sources:
-            raise UsageError(f"the dataset has no source {source_id!r}")
-        offsets, lengths = group["byte_offset"].to_list(), group["byte_length"].to_list()
-        read = _read_source(sources[str(source_id)], offsets, lengths)
-        texts += [(str(source_id), offset, text) for offset, text in zip(offsets, read, strict=True)]
-    schema = {"source_id": pl.String, "byte_offset": pl.Int64, "text": pl.String}
-    found = pl.DataFrame(texts, schema=schema, orient="row").unique(_KEY, keep="first", maintain_order=True)
-    return stretches.join(found, on=_KEY, how="left", maintain_order="left")["text"]
-
-
-def _add_lengths(stretches: pl.DataFrame, scan: Callable[[str], pl.LazyFrame]) -> pl.DataFrame:
-    ids = stretches["source_id"].unique().drop_nulls().to_list()
-    records = pl.concat(
-        scan(name).filter(pl.col("source_id").is_in(ids)).select(*_KEY, "byte_length")
-        for name in ("log_events", "rejects")
-    )
-    lengths = records.collect().unique(_KEY, keep="first", maintain_order=True)
-    return stretches.join(lengths, on=_KEY, how="left", maintain_order="left")
-
-
-def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
-    if is_url(state.location):
-        with download_url(state.location) as copy:
-            return _read_file(copy, state, offsets, lengths)
-    delivery = Delivery.of(state.delivered)
-    path = find_file_at(state.location) if delivery.is_part or delivery.archive else Path(state.location)
-    if path is not None and delivery.archive:
-        with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-            return _read_file(
-                extract_member(path, state.location, delivery.name, Path(folder)), state, offsets, lengths
-            )
-    return _read_file(path or Path(state.location), state, offsets, lengths)
-
-
-def _read_file(path: Path, state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
-    try:
-        same = hash_file_content(path) == state.content_hash
-    except OSError as error:
-        hint = "put the file back, or ingest it from where it is now"
-        if MASK in state.location:
-            hint = "its path holds a secret, which a dataset does not keep; rename it and ingest again"
-        raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, hint=hint) from error
-    if not same:
-        raise DatasetError("changed since it was read", path=state.path, hint="ingest again")
-    delivery = Delivery.of(state.delivered)
-    if not delivery.is_undone:
-        return _read_log_texts(path, offsets, lengths)
-    with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-        undone = Path(folder) / "text"
-        places = delivery.write(Content(path), undone)
-        begins, ends = places.back(np.array(offsets), np.array(lengths))
-        return _read_log_texts(undone, begins.tolist(), (ends - begins).tolist())
-
-
-def _read_log_texts(path: Path, offsets: list[int], lengths: list[int]) -> list[str]:
-    with closing(Content(path).open()) as stream:
-        # Offsets ascend, so that a compressed stream is read once and forwards.
-        return [
-            _read_log_text(stream, offset, min(length, _LONGEST))
-            for offset, length in zip(offsets, lengths, strict=True)
-        ]
-
-
-def _read_log_text(stream: BinaryIO, offset: int, length: int) -> str:
-    stream.seek(offset)
-    data = b""
-    while len(data) < length and (piece := stream.read(length - len(data))):
-        data += piece
-    return redact(data.decode("utf-8", "replace").rstrip("\r\n"))
 
 
 #: Tables with at most this number of rows stay in memory once they were read; they take some MB.
@@ -343,12 +245,14 @@ class Dataset(TableShorthandsMixin):
         if self._objects is None:
             for name in find_mentioned_tables(query):
                 check_content(self._path, self._parts.get(name, []))
-        return run_query(query, self.path, self._parts, self._arrow_rows, own)
+        return run_query(query, self.path, self._parts, self._rows_to_query, own)
 
-    def _arrow_rows(self, name: str) -> pa.Table | ds.Dataset:
+    def _rows_to_query(self, name: str) -> pl.DataFrame | ds.Dataset:
         """The rows of a table for DuckDB."""
-        if name == "sources" or not (parts := self._parts.get(name)):
-            return self.scan(name).collect().to_arrow()
+        parts = self._parts.get(name, [])
+        if name == "sources" or sum(part.rows for part in parts) <= _KEPT_ROWS:
+            # A dataset of Arrow, which imports pandas, takes longer than all of a small table.
+            return self.table(name)
         return (
             open_arrow_dataset(TABLES[name], self._path, parts)
             if self._objects is None
@@ -369,6 +273,8 @@ class Dataset(TableShorthandsMixin):
             DatasetError: a source was moved or removed, or changed since it was read.
             UsageError: the rows lack a column.
         """
+        from citus_analysis.dataset.source_texts import read_texts
+
         return read_texts(rows, self._manifest.sources, self.scan)
 
     @cached_property

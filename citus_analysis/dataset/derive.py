@@ -19,8 +19,7 @@ from citus_analysis.dataset.identity import FACTS, STANDARD_ERROR, TIMES, Identi
 from citus_analysis.dataset.manifest import Manifest, ParquetPart, SourceState, translate_write_errors
 from citus_analysis.dataset.parts import STAGING, PartWriter, StagedPart, scan_table
 from citus_analysis.dataset.run_windows import KnownRun
-from citus_analysis.dataset.source_files import list_table_columns
-from citus_analysis.schema import PARTITION_KEY, TABLES
+from citus_analysis.schema import PARTITION_KEY, TABLES, list_table_columns
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from citus_analysis.dataset.digests import digest
@@ -15,7 +15,7 @@ from citus_analysis.dataset.walk import FoundFile
 from citus_analysis.formats import Format
 from citus_analysis.formats.deliveries.delivery import PLAIN, Delivery
 from citus_analysis.redaction import VERSION, redact_path
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import list_table_columns
 from citus_analysis.texts.words import make_printable
 
 # What the output of a load generator says about itself in its first and last lines: threads, size, times.
@@ -308,9 +308,3 @@ class SourceFile(FoundFile):
         facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
         delivered = (self.delivery.stored(),) if self.delivery != PLAIN else ()
         return digest((facts, assignment, *delivered), size=16)
-
-
-@lru_cache(maxsize=256)
-def list_table_columns(tables: tuple[str, ...]) -> dict[str, list[tuple[str, str]]]:
-    """Names and types of the columns of tables: their rows are made again when these change."""
-    return {name: [(c.name, str(c.dtype)) for c in TABLES[name]] for name in tables}

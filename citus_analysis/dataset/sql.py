@@ -177,7 +177,7 @@ def run_query(
     query: str,
     place: Path | str,
     parts: Mapping[str, Sequence[ParquetPart]],
-    rows: Callable[[str], pa.Table | ds.Dataset],
+    rows: Callable[[str], pl.DataFrame | ds.Dataset],
     own: Mapping[str, pl.DataFrame] | None = None,
 ) -> pl.DataFrame:
     """The rows of one SELECT.
@@ -186,7 +186,7 @@ def run_query(
         query: the SELECT.
         place: the dataset's folder or URL, for messages.
         parts: the files of each table.
-        rows: gives the rows of a table, of which Arrow reads what the query needs.
+        rows: gives the rows of a table, or its files as a dataset of Arrow, which reads what the query needs.
         own: frames of the caller, by name.
 
     Raises:
@@ -198,8 +198,11 @@ def run_query(
     try:
         with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
             require_reading(connection, query)
+            mentioned = find_mentioned_tables(query)
             for name in TABLES.keys() - OUTSIDE_DATASET:
-                connection.register(f"_{name}", rows(name))
+                # The columns of others are there for `SHOW TABLES` and the messages of errors.
+                table = rows(name) if name in mentioned else TABLES[name].empty()
+                connection.register(f"_{name}", _convert_to_arrow(table) if isinstance(table, pl.DataFrame) else table)
                 columns = ", ".join(f'"{column.name}"' for column in TABLES[name])
                 connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
             for name, frame in (own or {}).items():
@@ -211,6 +214,11 @@ def run_query(
         raise
     except duckdb.Error as error:
         raise _translate_duckdb_error(error, place, parts) from error
+
+
+def _convert_to_arrow(frame: pl.DataFrame) -> pa.Table:
+    """A table for DuckDB; its categories are texts, as they are in files."""
+    return frame.with_columns((selectors.categorical() | selectors.enum()).cast(pl.String)).to_arrow()
 
 
 def _convert_to_frame(table: pa.Table) -> pl.DataFrame:
@@ -273,11 +281,12 @@ def find_mentioned_tables(query: str) -> list[str]:
     """Tables whose name occurs anywhere in a query; all tables if the query may compose names.
 
     Example:
-        >>> find_mentioned_tables("SELECT count(*) FROM Runs WHERE run_id NOT IN (SELECT run_id FROM clients)")
-        ['runs', 'clients']
+        >>> find_mentioned_tables("SELECT count(*) FROM Shards WHERE run_id NOT IN (SELECT run_id FROM clients)")
+        ['shards', 'clients']
     """
-    words = set(re.findall(r"\w+", query.lower()))
-    return [name for name in TABLES if name in words or words & _BY_TEXT]
+    text = query.lower()
+    composed = not _BY_TEXT.isdisjoint(re.findall(r"\w+", text))
+    return [name for name in TABLES if composed or name in text]
 
 
 def _choose_hint(problem: str, candidates: str, parts: Mapping[str, Sequence[ParquetPart]]) -> str | None:
