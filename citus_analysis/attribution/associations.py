@@ -47,7 +47,7 @@ MEASURE_WORDS: Final = {
     "io_stalled_percent": ("time in which a task waited for a disk", "%"),
     "memory_stalled_percent": ("time in which a task waited for memory", "%"),
     "device_await_ms": ("time of a disk's request", "ms"),
-    "device_utilization_percent": ("time in which a disk was in use", "%"),
+    "device_utilization_percent": ("time in which the busiest disk was in use", "%"),
     "checkpoints_per_min": ("checkpoints", "1/min"),
     "wal_bytes_per_operation": ("WAL of an operation", "B"),
     "wal_fpi_per_operation": ("full page images of an operation", ""),
@@ -69,6 +69,7 @@ _COUNTERS: Final = {
     ("pg_stat_database", "tup_returned"): "tuples_read_per_operation",
 }
 _NODE: Final = (*RUN, "node")
+_DEVICE: Final = ("node", "device")
 _LONG: Final = (*_NODE, "measure", "value")
 
 
@@ -117,13 +118,18 @@ def find_correlated_changes(sides: Observed, *, level: float) -> tuple[Correlate
     Each is tested by Welch's t over the runs; p-values are adjusted together by Holm's procedure. Only those below
     1 - level are given.
     """
-    both = [
-        collect_node_measures(source, side.table).group_by("node", "measure", maintain_order=True).agg("value")
-        for source, side in zip(sides.sources, sides.both, strict=True)
-        if "start_time" in side.table.columns
-    ]
-    if len(both) < len(sides.both):
+    if any("start_time" not in side.table.columns for side in sides.both):
         return ()
+    tables = [_AssociationTables(source, side.table) for source, side in zip(sides.sources, sides.both, strict=True)]
+    # A device that one side alone sampled would change the mean of its node.
+    base, other = (read.inside("device_samples", "device").select(_DEVICE).unique() for read in tables)
+    devices = base.join(other, on=_DEVICE, nulls_equal=True)
+    both = [
+        collect_node_measures(read.source, read.runs, devices)
+        .group_by("node", "measure", maintain_order=True)
+        .agg("value")
+        for read in tables
+    ]
     paired = both[0].join(both[1], on=["node", "measure"], suffix="_other").sort("measure", "node")
     tested = [
         one
@@ -155,18 +161,25 @@ def compare_node_means(
     )
 
 
-def collect_node_measures(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+def collect_node_measures(source: TableSource, runs: pl.DataFrame, devices: pl.DataFrame | None = None) -> pl.DataFrame:
     """Measures of each node in each run, as far as they were recorded.
 
     Args:
         source: a dataset.
         runs: rows of the table `runs`.
+        devices: `node` and `device` of those that count; all devices of other nodes count, and all if None.
 
     Returns:
         `resource`, `run_id`, `node`, `measure` (one of :data:`MEASURE_WORDS`), `value`.
     """
     read = _AssociationTables(source, runs)
-    found = [*_measure_machines(read), *_measure_counters(read), *_measure_log_events(read), *_measure_sessions(read)]
+    found = [
+        *_measure_machines(read),
+        *_measure_devices(read, devices),
+        *_measure_counters(read),
+        *_measure_log_events(read),
+        *_measure_sessions(read),
+    ]
     empty = pl.DataFrame(schema=dict.fromkeys(_LONG[:-1], pl.String) | {"value": pl.Float64})
     usable = [
         one.select(pl.col(_LONG[:-1]).cast(pl.String), pl.col("value").cast(pl.Float64)).drop_nulls("value")
@@ -222,12 +235,19 @@ def _measure_machines(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     for kind in ("cpu", "io", "memory"):
         mine = pressure.filter(pl.col("pressure").cast(pl.String) == kind)
         yield from _melt_measures(mine, {f"{kind}_stalled_percent": pl.col("stalled_percent").mean()})
-    devices = read.inside("device_samples", "device").remove(pl.col("is_group").fill_null(value=False))
-    of_device = {
-        "device_await_ms": pl.col("await_ms").mean(),
-        "device_utilization_percent": pl.col("utilization_percent").max(),
-    }
-    yield from _melt_measures(devices.filter(pl.col("utilization_percent").is_not_null()), of_device)
+
+
+def _measure_devices(read: _AssociationTables, devices: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+    """The mean time of a request over the devices of a node, and how long the one that was busiest was in use."""
+    samples = read.inside("device_samples", "device").remove(pl.col("is_group").fill_null(value=False))
+    samples = samples.filter(pl.col("utilization_percent").is_not_null())
+    if devices is not None:
+        others = samples.join(devices, on="node", how="anti", nulls_equal=True)
+        samples = pl.concat([samples.join(devices, on=_DEVICE, how="semi", nulls_equal=True), others])
+    yield from _melt_measures(samples, {"device_await_ms": pl.col("await_ms").mean()})
+    # A mean over time: the largest of many short samples is larger than that of few long ones.
+    each = samples.group_by(*_NODE, "device", maintain_order=True).agg(pl.col("utilization_percent").mean())
+    yield from _melt_measures(each, {"device_utilization_percent": pl.col("utilization_percent").max()})
 
 
 def _read_cgroup_samples(read: _AssociationTables) -> pl.DataFrame:
@@ -255,25 +275,48 @@ def _measure_counters(read: _AssociationTables) -> Iterator[pl.DataFrame]:
 def _measure_log_events(read: _AssociationTables) -> Iterator[pl.DataFrame]:
     checkpoints = read.of("checkpoints").drop("run_id").join(read.minutes, on="resource")
     during = checkpoints.filter(pl.col("end_time").is_between(pl.col("from_time"), pl.col("until_time")))
-    yield from _compute_event_rates(read, during, "checkpoints_per_min")
+    records = scan_source_table(read.source, "log_events").filter(
+        pl.col("resource").is_in(read.runs["resource"].unique().implode())
+    )
+    logged = _find_logged_nodes(read, records)
+    yield from _compute_event_rates(read, during, logged, "checkpoints_per_min")
     kinds = {"lock_wait": "lock_waits_per_min", "connection": "connections_per_min"}
     events = (
-        scan_source_table(read.source, "log_events")
-        .filter(pl.col("run_id").is_in(read.runs["run_id"].implode()))
+        records.filter(pl.col("run_id").is_in(read.runs["run_id"].implode()))
         .filter(pl.col("kind").cast(pl.String).is_in(list(kinds)))
         .select(*_NODE, pl.col("kind").cast(pl.String))
         .collect()
         .join(read.minutes, on=RUN)
     )
     for kind, measure in kinds.items():
-        yield from _compute_event_rates(read, events.filter(kind=kind), measure)
+        yield from _compute_event_rates(read, events.filter(kind=kind), logged, measure)
 
 
-def _compute_event_rates(read: _AssociationTables, events: pl.DataFrame, measure: str) -> Iterator[pl.DataFrame]:
-    """Events per minute; 0 for nodes of the same runs that had none, if any node of any run had one."""
+def _find_logged_nodes(read: _AssociationTables, records: pl.LazyFrame) -> pl.DataFrame:
+    """The nodes whose log is there, of each run: a file has records of the run, or both earlier and later ones.
+
+    Without a log nobody knows whether there were events.
+    """
+    named = records.filter(pl.col("run_id").is_in(read.runs["run_id"].implode())).select(_NODE).unique().collect()
+    spans = records.group_by("resource", "node", "source_id").agg(
+        first=pl.col("log_time").min(), last=pl.col("log_time").max()
+    )
+    around = (
+        read.minutes.join(spans.collect(), on="resource")
+        .filter((pl.col("first") <= pl.col("from_time")) & (pl.col("last") >= pl.col("until_time")))
+        .select(_NODE)
+    )
+    return pl.concat([named, around]).unique(maintain_order=True)
+
+
+def _compute_event_rates(
+    read: _AssociationTables, events: pl.DataFrame, logged: pl.DataFrame, measure: str
+) -> Iterator[pl.DataFrame]:
+    """Events per minute; 0 in runs of which a node's log is there without any, if the node had one in another run."""
     nodes = events.select("node").unique()
     counts = events.group_by(_NODE).len("events")
-    every = read.minutes.join(nodes, how="cross").join(counts, on=_NODE, how="left", nulls_equal=True)
+    every = logged.join(nodes, on="node", how="semi", nulls_equal=True)
+    every = every.join(counts, on=_NODE, how="left", nulls_equal=True).join(read.minutes, on=RUN)
     yield from _melt_measures(every, {measure: pl.col("events").fill_null(0).first() / pl.col("minutes").first()})
 
 

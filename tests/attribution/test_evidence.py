@@ -2,6 +2,7 @@
 
 import fnmatch
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.attribution import Explanation
+from citus_analysis.attribution.associations import collect_node_measures
 from citus_analysis.attribution.decomposition import ClosedLoop, compute_throughput_terms, decompose
 from citus_analysis.attribution.observed import estimate_independent_stretches
+from citus_analysis.core.frames import TableSource
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
 
@@ -40,6 +43,42 @@ def test_a_node_without_a_log_on_one_side_is_cut_on_both(tmp_path: Path, side: s
     assert [(one.effect, one.segment, one.node) for one in found.named] == [("node", "unseen_us", "3")]
     assert f"{side} has no log of node 3" in found.warnings
     assert found.terms["estimate_us"].sum() == pytest.approx(found.difference_us, rel=1e-9)
+
+
+class WithoutLog:
+    """A dataset without records of a node's log that lie in a period."""
+
+    def __init__(self, dataset: ca.Dataset, node: str, since: datetime, until: datetime) -> None:
+        self._dataset = dataset
+        self._lost = (pl.col("node").cast(pl.String) == node) & pl.col("log_time").is_between(since, until)
+
+    def table(self, name: str) -> pl.DataFrame:
+        rows = self._dataset.table(name)
+        # What the node logged later is in another file.
+        return rows.remove(self._lost).with_columns(source_id=pl.lit("later")) if name == "log_events" else rows
+
+
+def test_a_missing_log_is_not_a_log_without_events(tmp_path: Path) -> None:
+    """Checkpoints are counted in runs of which a node's log is there; others have no number, not 0."""
+    shutil.copytree(FAULTS / "base-w4-t8-mix", tmp_path / "raw" / "base-w4-t8-mix")
+    shutil.copy(FAULTS / "identity.yml", tmp_path / "raw")
+    ca.ingest(tmp_path / "raw", tmp_path / "dataset")
+    dataset = ca.open_dataset(tmp_path / "dataset")
+    runs = dataset.table("runs").filter(phase="run").sort("start_time")
+    first, following = runs.rows(named=True)[:2]
+
+    def count_checkpoints(source: TableSource) -> pl.DataFrame:
+        return collect_node_measures(source, runs).filter(measure="checkpoints_per_min").sort("run_id", "node")
+
+    whole = count_checkpoints(dataset)
+    node = whole["node"][0]
+    # There were some in the last run only.
+    assert whole.height == whole["node"].n_unique() * runs.height
+    assert whole.filter(pl.col("value") > 0)["run_id"].unique().to_list() == [runs["run_id"][-1]]
+    # What is logged soon after the end of a run belongs to it.
+    lost = WithoutLog(dataset, node, datetime(2000, 1, 1, tzinfo=UTC), following["start_time"] - timedelta(seconds=30))
+    remaining = whole.remove((pl.col("node") == node) & (pl.col("run_id") == first["run_id"]))
+    assert count_checkpoints(lost).equals(remaining)
 
 
 def test_the_slowest_node_of_several_is_no_other_place() -> None:
