@@ -109,6 +109,19 @@ def test_files_without_a_command_lead_to_commands(runs: Path, capsys: pytest.Cap
     assert main(commands[0].split()) == 0
 
 
+@pytest.mark.parametrize(
+    ("threads", "repeats", "curve"), [((4, 8), 1, False), ((4, 8), 2, True), ((4, 8, 16), 1, True)]
+)
+def test_a_curve_is_suggested_of_enough_runs_that_are_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], threads: tuple[int, ...], repeats: int, curve: bool
+) -> None:
+    for count in threads:
+        for repeat in range(repeats):
+            write_pgbench(tmp_path / f"runs/c{count}_r{repeat + 1}.log", count, 100 * count + repeat)
+    assert main([str(tmp_path / "runs")]) == 0
+    assert ("scale" in capsys.readouterr().out) == curve
+
+
 def test_logs_without_a_command_lead_to_their_page(capsys: pytest.CaptureFixture[str]) -> None:
     log = next((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log.zst"))
     assert main([str(log)]) == 0

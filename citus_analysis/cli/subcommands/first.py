@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ import click
 
 from citus_analysis.cli.options import SOURCE
 from citus_analysis.cli.output import report_files_looked_at
-from citus_analysis.texts.words import make_printable
+from citus_analysis.texts.words import make_printable, pluralize
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Inspection
@@ -44,7 +44,7 @@ def _list_kinds(found: Inspection) -> Iterator[str]:
         delivered = "" if kind["delivery"] == "plain text" else f" ({kind['delivery']})"
         yield f"{kind['files']:>5} {kind['format']}{delivered}, such as {kind['example']}"
     if len(found.kinds) > _MOST_KINDS:
-        yield f"      and {len(found.kinds) - _MOST_KINDS} other kinds"
+        yield f"      and {pluralize(len(found.kinds) - _MOST_KINDS, 'other kind')}"
 
 
 def _find_set_up_factors(set_ups: Collection[object]) -> dict[str, set[str]]:
@@ -57,6 +57,20 @@ def _find_set_up_factors(set_ups: Collection[object]) -> dict[str, set[str]]:
                 return {}
             found.setdefault(name, set()).add(value)
     return {name: values for name, values in found.items() if len(values) > 1}
+
+
+#: So many levels make a curve, of one run each; of fewer, each needs several runs.
+_LEVELS_OF_A_CURVE: Final = 3
+
+
+def _group_comparable_levels(cells: Sequence[Mapping[str, object]], name: str) -> list[list[int]]:
+    """The values of a fact that runs have which are equal otherwise: the number of runs of each value."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for cell in cells:
+        if cell[name] is not None:
+            others = tuple(value for key, value in cell.items() if key not in (name, "runs", "outputs"))
+            alike.setdefault(others, []).append(int(str(cell["runs"])))
+    return [runs for runs in alike.values() if len(runs) > 1]
 
 
 def _suggest_for_results(sources: Sequence[Path | str], typed: str) -> Iterator[tuple[str, str]]:
@@ -77,17 +91,17 @@ def _suggest_next_commands(
 ) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
     from citus_analysis.dataset.inspection import abbreviate_path
-    from citus_analysis.texts.words import pluralize
 
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
     runs = pluralize(sum(int(str(cell["runs"])) for cell in found.cells), "run")
     factors = _find_set_up_factors(levels["set_up"])
     for name, values in factors.items():
         yield f"{runs} of {len(values)} values of {name}", f"compare {typed} --by {shlex.quote(name)}"
-    if len(levels["set_up"]) > 1 and not factors:
+    if _group_comparable_levels(found.cells, "set_up") and not factors:
         yield f"{runs} of {len(levels['set_up'])} set-ups", f"compare {typed} --by set_up"
     for axis in ("workers", "threads"):
-        if len(levels[axis]) > 1:
+        curves = _group_comparable_levels(found.cells, axis)
+        if any(len(runs) >= _LEVELS_OF_A_CURVE or min(runs) > 1 for runs in curves):
             yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
     if not found.cells and any(file.format is not None and file.format.name == "results_table" for file in found.files):
         yield from _suggest_for_results(sources, typed)
