@@ -20,6 +20,8 @@ from citus_analysis.explorer.selections import FILTERS, StatementSelection, add_
 from citus_analysis.plots.trace_figures import waterfall_rows
 from citus_analysis.spans.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.stats.percentiles import count_supporting_values
+from citus_analysis.texts.numbers import format_number, format_percent
+from citus_analysis.texts.words import join_words
 from citus_analysis.units import US_PER_S
 
 # Percentiles of the selected statements against those of the rest.
@@ -141,7 +143,7 @@ Document = dict[str, object]
 
 #: Times in logs are whole milliseconds.
 _RESOLUTION_US: Final = 1_000
-_SPAN: Final = ("label", "kind", "node", "offset_us", "length_us", "duration_us", "match", "source_id", "byte_offset")
+_SPAN: Final = ("label", "kind", "node", "offset_us", "length_us", "duration_us", "match", "path", "byte_offset")
 _PLACE: Final = ("source_id", "byte_offset")
 
 
@@ -164,7 +166,7 @@ def build_statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dic
         records = records.with_columns(text=dataset.log_text(records))
     except DatasetError as error:
         records, problem = records.clear().with_columns(text=pl.lit("")), str(error)
-    clocks = dataset.scan("clock_offsets").collect()
+    clocks, paths = dataset.scan("clock_offsets").collect(), _read_paths(dataset)
     others = {
         "checkpoint": _read_checkpoints(dataset),
         "lock wait": _lock_waits(dataset),
@@ -173,13 +175,13 @@ def build_statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dic
     found: dict[int, Document] = {}
     for trace, mine in spans.partition_by("trace_id", as_dict=True, maintain_order=True).items():
         number = int(trace[0])
-        rows = waterfall_rows(mine, number)
+        rows = waterfall_rows(mine, number).join(paths, on="source_id", how="left", maintain_order="left")
         offsets = _find_clock_offsets(clocks, mine)
         found[number] = {
             "spans": _add_clock_bounds(rows, mine, offsets).to_dicts(),
             "clocks": [_write_clock_sentence(row) for row in offsets.to_dicts()],
             "under_way": [one for what, rows in others.items() for one in _find_concurrent_activity(rows, mine, what)],
-            "records": records.filter(pl.col("trace_id") == number).select("node", *_PLACE, "text").to_dicts(),
+            "records": records.filter(trace_id=number).select("node", "path", "byte_offset", "text").to_dicts(),
             "problem": problem,
             "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
             "call": f"ca.plots.plot_waterfall(ds.spans(), {number})",
@@ -196,7 +198,8 @@ def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFram
         trace_ids: statements of its table `statements`.
 
     Returns:
-        `trace_id`, `node`, `source_id`, `byte_offset`, `byte_length` and `text`, in the order of the logs.
+        `trace_id`, `node`, `path` of the log, `source_id`, `byte_offset`, `byte_length` and `text`, in the order of the
+        logs.
 
     Raises:
         DatasetError: a source was moved or removed, or changed since it was read.
@@ -205,6 +208,39 @@ def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFram
         dataset, dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
     )
     return records.with_columns(text=dataset.log_text(records))
+
+
+def explain_statement(dataset: Dataset, trace_id: int) -> str:
+    """One sentence on a statement: how long it took, and which parts its time has, the largest first.
+
+    Args:
+        dataset: an opened dataset.
+        trace_id: the statement, of its table `statements`.
+
+    Raises:
+        UsageError: there is no such statement, or its time is not known.
+    """
+    found = dataset.scan("statements").filter(pl.col("trace_id") == trace_id).collect()
+    if found.is_empty() or found["total_us"][0] is None:
+        raise UsageError(f"no statement of known time has the trace_id {trace_id}", hint="take one of table statements")
+    one = found.row(0, named=True)
+    node = "" if one["node"] is None else f" on node {one['node']}"
+    took = f"The {one['statement_kind'] or 'statement'} took {format_number(one['total_us'] / 1_000)} ms{node}"
+    composed = compose(found)
+    if composed.is_empty():
+        return f"{took}; its parts are not known (it failed, read no shard, or the execution of a task is missing)."
+    parts = sorted(composed.select(COMPONENTS).row(0, named=True).items(), key=lambda part: -part[1])
+    large = [(name, us) for name, us in parts if us >= _LARGE * one["total_us"]]
+    rest_us = one["total_us"] - sum(us for _, us in large)
+    named = [
+        f"{format_number(us / 1_000)} ms {COMPONENT_WORDS[name]} ({format_percent(us / one['total_us'])})"
+        for name, us in large
+    ]
+    return f"{took}: {join_words([*named, f'{format_number(rest_us / 1_000)} ms all else'])}."
+
+
+#: Share of its time from which a part is named.
+_LARGE: Final = 0.01
 
 
 def _find_session_records(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame:
@@ -218,9 +254,15 @@ def _find_session_records(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame
     return (
         ended.join(logged, on=["source_id", "pid"], how="inner")
         .filter((pl.col("log_time") >= pl.col("since")) & (pl.col("byte_offset") <= pl.col("last")))
-        .select("trace_id", "node", *_PLACE, "byte_length")
         .sort("trace_id", "node", *_PLACE)
+        .join(_read_paths(dataset), on="source_id", how="left", maintain_order="left")
+        .select("trace_id", "node", "path", *_PLACE, "byte_length")
     )
+
+
+def _read_paths(dataset: Dataset) -> pl.DataFrame:
+    """source_id -> the path of the file, as people know it."""
+    return dataset.table("sources").select("source_id", pl.col("path").cast(pl.String))
 
 
 def _find_clock_offsets(clocks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """What the widget shows, without a browser: the kernel's side."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import UsageError
-from citus_analysis.explorer import Exploration, StatementSelection, explore, statement_records
+from citus_analysis.explorer import Exploration, StatementSelection, explain_statement, explore, statement_records
 from citus_analysis.explorer.widget import ExplorerWidget
 from tests.recordings import RECORDED
 
@@ -70,7 +71,25 @@ def test_a_slow_statement_is_explained_by_a_wait_in_its_own_session(exploration:
     ]
     assert len([one for one in under_way if not one["own"]]) == 19
     assert any("execute <unnamed>: UPDATE usertable" in record["text"] for record in records)
-    assert records == statement_records(exploration.dataset, [trace]).drop("trace_id", "byte_length").to_dicts()
+    assert (
+        records
+        == statement_records(exploration.dataset, [trace]).drop("trace_id", "source_id", "byte_length").to_dicts()
+    )
+
+
+def test_a_sentence_divides_the_time_of_a_statement(recorded_dataset: Dataset) -> None:
+    """Its parts are those of the table, and add up to T."""
+    statements = recorded_dataset.table("statements").filter(executed="remote", failed=False).drop_nulls("child_us")
+    one = statements.sort("total_us").row(-1, named=True)
+    sentence = explain_statement(recorded_dataset, one["trace_id"])
+    assert sentence.startswith(f"The {one['statement_kind']} took ")
+    took, *parts = (float(number.replace(",", "")) for number in re.findall(r"([0-9.,]+) ms", sentence))
+    assert took == pytest.approx(one["total_us"] / 1_000, rel=1e-3)
+    assert sum(parts) == pytest.approx(took, rel=1e-3)
+    failed = recorded_dataset.table("statements").filter("failed").drop_nulls("total_us")["trace_id"]
+    assert all("its parts are not known" in explain_statement(recorded_dataset, trace) for trace in failed[:3])
+    with pytest.raises(UsageError, match="no statement of known time has the trace_id 0"):
+        explain_statement(recorded_dataset, 0)
 
 
 def test_checkpoints_under_way_are_named(exploration: Exploration) -> None:

@@ -19,7 +19,8 @@ def shown(name: str, parameters: dict[str, str | int | float | bool], folder: Pa
 def test_the_slowest_statement_of_the_recordings_waited_for_a_lock(recorded_path: Path, tmp_path: Path) -> None:
     text = shown("01_one_slow_statement", {"dataset": str(recorded_path)}, tmp_path)
     assert "process 23106 acquired ShareLock on transaction 1088389 after 3011.280 ms" in text
-    assert "(True," in text
+    assert "The update took " in text
+    assert "its own session: lock wait: process 23106 acquired ShareLock" in text
     assert "application/vnd.jupyter.widget-view+json" in text
 
 

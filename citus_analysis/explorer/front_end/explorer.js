@@ -98,15 +98,33 @@ function heatMap(model, heat, selection, ask) {
   return figure;
 }
 
+// The shortest step of 1, 2 or 5 times a power of ten that divides a length into at most so many parts.
+function roundStep(length, most) {
+  const power = 10 ** Math.floor(Math.log10(length / most));
+  return [1, 2, 5, 10].map((lead) => lead * power).find((step) => length / step <= most) ?? 10 * power;
+}
+
+// Round times between two limits: powers of ten, and twice and five times these where there are few.
+function roundTimes(least, most) {
+  const leads = most / least > 1000 ? [1] : [1, 2, 5], times = [];
+  for (let power = 10 ** Math.floor(Math.log10(least)); power <= most; power *= 10)
+    times.push(...leads.map((lead) => lead * power).filter((time) => time >= least && time <= most));
+  return times;
+}
+
 function axes(figure, heat, rows, columns, x, y, height) {
-  heat.limits_us.forEach((limit, row) => {
-    if (row % 2 === 0 || rows < 10)
-      figure.append(svg("text", { x: MAP.left - 6, y: y(row) + 4, "text-anchor": "end" }, milliseconds(limit)));
-  });
-  const step = Math.max(1, Math.ceil(columns / 12));
-  for (let column = 0; column <= columns; column += step)
-    figure.append(svg("text", { x: x(column), y: MAP.top + height + 14, "text-anchor": "middle" },
-      number(column * heat.width_s)));
+  const limits = heat.limits_us;
+  if (limits.length > 1)
+    for (const time of roundTimes(limits[0] || limits[1], limits.at(-1))) {
+      const row = Math.max(limits.findLastIndex((limit) => limit <= time && limit > 0), 0);
+      // Rows are equal on a logarithmic scale.
+      const part = row + 1 < limits.length ? Math.log(time / limits[row]) / Math.log(limits[row + 1] / limits[row]) : 0;
+      figure.append(svg("text", { x: MAP.left - 6, y: y(row + part) + 4, "text-anchor": "end" }, milliseconds(time)));
+    }
+  const seconds = columns * heat.width_s, step = roundStep(seconds, 10);
+  for (let tick = 0; tick * step <= seconds; tick += 1)
+    figure.append(svg("text", { x: x(tick * step / heat.width_s), y: MAP.top + height + 14, "text-anchor": "middle" },
+      number(Number((tick * step).toPrecision(6)))));
   figure.append(svg("text", { x: MAP.left + MAP.width / 2, y: MAP.top + height + 29, "text-anchor": "middle" },
     "seconds since the first statement of the run ended"));
   figure.append(svg("text", { x: 12, y: MAP.top + height / 2, "text-anchor": "middle",
@@ -222,7 +240,7 @@ function waterfall(detail) {
     const label = `node ${one.node}  ${one.label.replaceAll("\u2003", "\u00a0\u00a0\u00a0")}`;
     figure.append(titled(svg("text", { x: 0, y: y + 12 }, label.length > 60 ? `${label.slice(0, 59)}…` : label), label));
     figure.append(titled(svg("rect", { x: left + one.offset_us * scale, y, width: length, height: row - 6,
-      fill: KINDS[one.kind] }), `${one.kind}, match ${one.match}, byte ${one.byte_offset} of ${one.source_id}`));
+      fill: KINDS[one.kind] }), `${one.kind}, match ${one.match}, byte ${one.byte_offset} of ${one.path}`));
     if (one.low_us !== null && one.low_us !== undefined)
       figure.append(titled(svg("line", { x1: left + one.low_us * scale, x2: left + one.high_us * scale, y1: y + row - 5,
         y2: y + row - 5, stroke: "#1f2933", "stroke-width": 1.5 }), "where it can have run, by its node's clock"));
@@ -262,7 +280,7 @@ function statementView(detail) {
   part.append(howToGet(detail.call, detail.sql), html("h3", {}, "Records of the raw logs, secrets redacted"));
   if (detail.problem) part.append(html("p", { class: "ca-problem" }, detail.problem));
   for (const one of detail.records)
-    part.append(html("p", { class: "ca-soft" }, `node ${one.node}, source ${one.source_id}, byte ${one.byte_offset}`),
+    part.append(html("p", { class: "ca-soft" }, `node ${one.node}, ${one.path}, byte ${one.byte_offset}`),
       html("pre", { class: "ca-record" }, one.text ?? ""));
   part.append(howToGet(detail.record_call));
   return part;
