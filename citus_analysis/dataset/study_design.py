@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 from typing import Final, TypeAlias
 
@@ -611,7 +612,7 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
         files: outputs of load generators whose run nobody states.
         beside_others: there are results of other folders, from which those of these files must be distinguished.
     """
-    several = beside_others or len({file.root for file in files}) > 1
+    several = beside_others or len({_find_given_folder(file) for file in files}) > 1
     readings = [
         _apply_labels([Member(file, tuple(_collect_path_tokens(file, several, follow)), file.own) for file in files])
         for follow in (False, True)
@@ -638,9 +639,17 @@ def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> 
 def _collect_path_tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[Token]:
     """The tokens of a path, and those of the folder that was given: all of them only where there are several."""
     own = tokenize_path(file.relative if file.origin is None else file.key, words_follow=words_follow)
-    above = [replace(token, part=_ABOVE) for token in tokenize_path(file.root.name) if several or token.label]
+    folder = _find_given_folder(file).name
+    above = [replace(token, part=_ABOVE) for token in tokenize_path(folder) if several or token.label]
     for token in (*above, *own):
         yield replace(token, fact="date", reason="a date") if token.kind == "date" else token
+
+
+def _find_given_folder(file: SourceFile) -> Path:
+    """The folder that was given; members of archives are unpacked into another one, whose name says nothing."""
+    if file.archive is None:
+        return file.root
+    return Path(file.archive.path.removesuffix(file.archive.relative))
 
 
 def _count_agreements(members: Sequence[Member]) -> int:

@@ -61,6 +61,7 @@ from citus_analysis.stats.findings import (
     state,
 )
 from citus_analysis.stats.run_comparisons import RunComparison, choose_usual_level
+from citus_analysis.stats.verdicts import NO_VERDICT
 from citus_analysis.texts.numbers import (
     format_estimate_with_interval,
     format_number,
@@ -155,6 +156,7 @@ class ComparisonPanels:
             ratio=format_interval_cells(self.ratios, "ratio"),
             p_adjusted=pl.Series(map(format_p_value, self.ratios["p_difference_adjusted"]), dtype=pl.String),
             runs=pl.format("{} and {}", "n", "n_base"),
+            verdict=pl.when(pl.col("low").is_not_null()).then("verdict").otherwise(pl.lit(NO_VERDICT)),
         )
         load = ["load"] if shown["load"].n_unique() > 1 else []
         found = ("ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
@@ -378,7 +380,10 @@ TEMPLATES: Final = {
     "equivalent: each": "{place}, {operation} is as fast as {base}, within {margin:g} % ({interval} times)",
     "inconclusive": "{number} of {total} comparisons {are} inconclusive ({span}){why}.",
     "only inconclusive": "The only comparison is inconclusive ({span}){why}.",
-    "inconclusive: single run": ";{of_them} one side has a single run and so no spread",
+    "no verdict": "{number} of {total} comparisons {have} a ratio without a verdict ({span}): one side has a single "
+    "run and so no spread.",
+    "only no verdict": "The only comparison has a ratio without a verdict ({span}): one side has a single run and so "
+    "no spread.",
     "inconclusive: runs needed": "; about {runs} of each would decide",
     "unequal": "{where} the runs differ in more than the set-up's name; the table lists the differences.",
     "means": "The mean throughputs are {means}.",
@@ -565,23 +570,30 @@ def _state_equivalent_comparisons(study: ComparisonPanels) -> list[ReportFinding
 
 
 def _state_inconclusive_comparisons(study: ComparisonPanels) -> list[ReportFinding]:
-    """The number of inconclusive comparisons, the range of their ratios, and the reason."""
+    """The number of inconclusive comparisons with the range of their ratios, and that of those without a verdict."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
-    if rows.is_empty():
-        return []
-    found = [c for c in study.comparisons if c.verdict == "inconclusive"]
-    low, high = rows["ratio"][0], rows["ratio"][-1]
-    span = f"ratios from {low:.2f} to {high:.2f}" if rows.height > 1 else f"ratio {low:.2f}"
-    single = rows.filter((pl.col("n") < 2) | (pl.col("n_base") < 2)).height
-    of_them = f" in {single} of them" if rows.height > 1 else ""
-    why = TEMPLATES["inconclusive: single run"].format(of_them=of_them) if single else ""
-    if study.ratios.height == 1:
-        missing = rows["runs_missing"][0]
-        needed = pluralize(missing, "more run") if missing else ""
-        more = TEMPLATES["inconclusive: runs needed"].format(runs=needed) if needed else ""
-        return [state(TEMPLATES, "only inconclusive", found, span=span, why=why or more)]
-    are, total = "is" if rows.height == 1 else "are", study.ratios.height
-    return [state(TEMPLATES, "inconclusive", found, number=rows.height, total=total, are=are, span=span, why=why)]
+    undecided = [c for c in study.comparisons if c.verdict == "inconclusive"]
+    total = study.ratios.height
+    single = (pl.col("n") < _FEWEST) | (pl.col("n_base") < _FEWEST)
+    stated = []
+    for name, mine, found in (
+        ("inconclusive", rows.remove(single), [c for c in undecided if c.ratio.exists]),
+        ("no verdict", rows.filter(single), [c for c in undecided if not c.ratio.exists]),
+    ):
+        if mine.is_empty():
+            continue
+        low, high = mine["ratio"][0], mine["ratio"][-1]
+        span = f"ratios from {low:.2f} to {high:.2f}" if mine.height > 1 else f"ratio {low:.2f}"
+        words = {"are": "is", "have": "has"} if mine.height == 1 else {"are": "are", "have": "have"}
+        missing = mine["runs_missing"][0] if total == 1 else None
+        why = TEMPLATES["inconclusive: runs needed"].format(runs=pluralize(missing, "more run")) if missing else ""
+        kind = f"only {name}" if total == 1 else name
+        stated.append(state(TEMPLATES, kind, found, number=mine.height, total=total, span=span, why=why, **words))
+    return stated
+
+
+#: Runs of a side that have a spread.
+_FEWEST: Final = 2
 
 
 def state_unmatched_set_ups(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[ReportFinding]:
@@ -797,7 +809,7 @@ def tabulate_other_pairs(pairs: Sequence[OtherPair]) -> pl.DataFrame:
             "base": one.label_b,
             "threads": _get_pair_threads(one),
             "ratio": format_estimate_with_interval(one.ratio.estimate, *one.deciding.ends),
-            "verdict": one.verdict,
+            "verdict": one.shown_verdict,
             "p_adjusted": format_p_value(one.known_p_values()["p_difference_adjusted"]),
             "runs": f"{one.mean_a.n} and {one.mean_b.n}",
         }
@@ -1009,7 +1021,7 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "n": len(values),
             **mean.record("mean_ops_s"),
             "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-            "verdict": "" if monitored else c.verdict,
+            "verdict": "" if monitored else c.shown_verdict,
         }
         for c in found
         for monitored, mean, side in zip((False, True), (c.mean_a, c.mean_b), c.sides or (), strict=True)

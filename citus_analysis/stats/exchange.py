@@ -138,7 +138,11 @@ def _counts_downwards(found: RunComparison) -> bool:
 def _format_markdown(found: RunComparison) -> str:
     head = ["configuration", f"{found.by}", "base", "runs", "ratio", "verdict"]
     rows = [
-        [*_format_markdown_cells(one), _WORDS[one.verdict] + _describe_missing_runs(one.runs_missing)] for one in found
+        [
+            *_format_markdown_cells(one),
+            _WORDS[one.verdict] + _describe_missing_runs(one.runs_missing) if one.ratio.exists else one.shown_verdict,
+        ]
+        for one in found
     ]
     words = [f"### {label(found.metric)} by {found.by}", "", *_render_markdown_table(head, rows)]
     return "\n".join(

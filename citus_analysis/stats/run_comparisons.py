@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -50,10 +51,19 @@ from citus_analysis.stats.run_means import (
     read_studied_runs,
     select_measured_runs,
 )
-from citus_analysis.stats.verdicts import MADE_APART, PLANNED, Comparison, Order, cliffs_delta, compare, compare_many
+from citus_analysis.stats.verdicts import (
+    MADE_APART,
+    NO_VERDICT,
+    PLANNED,
+    Comparison,
+    Order,
+    cliffs_delta,
+    compare,
+    compare_many,
+)
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.tables import render_text_table
-from citus_analysis.texts.words import choose_noun_form, pluralize
+from citus_analysis.texts.words import choose_noun_form, join_words, pluralize
 from citus_analysis.units import label
 
 # The comparisons that a table of runs allows: each level of a column against a base, in every stratum.
@@ -380,14 +390,18 @@ class RunComparison(DisplayMixin):
 
     def all_notes(self) -> list[str]:
         """The caveats of the whole table, then those of its rows, each once."""
-        return [*self.warnings, *list_unique_warnings(note for one in self.comparisons for note in one.warnings)]
+        merged = merge_notes(self.comparisons)
+        return [*self.warnings, *dict.fromkeys(merged.values())]
 
     def sentence(self) -> str:
         """How many comparisons have which verdict, and the first decided one."""
         if len(self) == 1:
             return self.comparisons[0].sentence()
-        counts = Counter(one.verdict for one in self.comparisons)
-        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
+        counts = Counter(one.shown_verdict for one in self.comparisons)
+        said = {NO_VERDICT: "without a verdict (a single run)"}
+        words = (
+            ", ".join(f"{number} {said.get(verdict, verdict)}" for verdict, number in counts.most_common()) or "none"
+        )
         return f"{pluralize(len(self), 'comparison')} of {self.metric} by {self.by}: {words}"
 
     def summary_table(self) -> pl.DataFrame | None:
@@ -407,6 +421,10 @@ class RunComparison(DisplayMixin):
         if not self.comparisons:
             return None
         table = self.to_polars()
+        # A single run decides nothing.
+        verdict = _choose_free_column_name("verdict", self.strata)
+        shown = [one.shown_verdict for one in self.comparisons]
+        table = table.with_columns(pl.Series(verdict, shown, dtype=pl.String))
         return table.select(*self.strata, *(_choose_free_column_name(name, self.strata) for name in ("a", "b", *ratio)))
 
     def to_polars(self) -> pl.DataFrame:
@@ -830,7 +848,7 @@ def format_narrow_comparison(found: RunComparison, most: int | None = None) -> l
         "n": [
             str(one.mean_a.n) if one.mean_a.n == one.mean_b.n else f"{one.mean_a.n} and {one.mean_b.n}" for one in items
         ],
-        "verdict": [one.verdict for one in items],
+        "verdict": [one.shown_verdict for one in items],
     }
     right = {place for place, name in enumerate(cells) if name in ("before", "after", "ratio", "n")}
     rows = [list(row) for row in zip(*cells.values(), strict=True)]
@@ -849,10 +867,62 @@ ADJUSTED: Final = (
 _HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 
 
+#: A note on one side: its name, and what is true of it.
+_POOLS: Final = re.compile(r" pools several values of (?P<column>[^:]+)(?:: (?P<values>.*))?", re.DOTALL)
+
+
+def merge_notes(comparisons: Iterable[Comparison]) -> dict[str, str]:
+    """Each warning of comparisons, and the note that says it once of all sides of which it is true.
+
+    Example:
+        >>> from citus_analysis.stats import compare
+        >>> two = compare([20.0, 21], [10.0, 11], label_a="y", label_b="x")
+        >>> list(dict.fromkeys(merge_notes([two]).values()))[0]
+        'y and x: 2 runs; at least 3 are advised'
+    """
+    items = list(comparisons)
+    labels = sorted({label for one in items for label in (one.label_a, one.label_b)}, key=len, reverse=True)
+    facts: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    keys: dict[str, tuple[str, str]] = {}
+    for note in list_unique_warnings(note for one in items for note in one.warnings):
+        label = next((one for one in labels if note.startswith((f"{one}: ", f"{one} pools "))), None)
+        rest = "" if label is None else note[len(label) :]
+        pools = _POOLS.fullmatch(rest)
+        key = ("pools", pools["column"]) if pools else ("is", rest) if label is not None else ("", note)
+        facts[key].setdefault(label or "", (pools["values"] or "") if pools else "")
+        keys[note] = key
+    said = {key: _write_merged_note(*key, of_sides) for key, of_sides in facts.items()}
+    return {note: said[key] for note, key in keys.items()}
+
+
+def _write_merged_note(kind: str, fact: str, of_sides: Mapping[str, str]) -> str:
+    """A note on several sides.
+
+    Args:
+        kind: `pools`, `is`, or empty for a note on the whole.
+        fact: the column, or what is true.
+        of_sides: name of each side, and its values.
+    """
+    if not kind:
+        return fact
+    sides = join_words(list(of_sides), most=_SIDES_NAMED)
+    if kind == "is":
+        return f"{sides}{fact}"
+    values = "; ".join(value for value in of_sides.values() if value)
+    return (
+        f"{sides} {'pools' if len(of_sides) == 1 else 'pool'} several values of {fact}{f': {values}' if values else ''}"
+    )
+
+
+#: Sides that a note names.
+_SIDES_NAMED: Final = 4
+
+
 def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
     """A table per stratum: mean with its interval, change against the base, p-value and verdict.
 
-    `~` means that no difference was detected, `-` that there is no interval. Warnings follow as numbered notes.
+    `~` means that no difference was detected, `-` that there is no interval, and with it no verdict. Warnings follow as
+    numbered notes, one for each fact.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -865,12 +935,13 @@ def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
     """
     whole = comparisons.warnings if isinstance(comparisons, RunComparison) else ()
     items = list(comparisons)
-    notes = list_unique_warnings(note for item in items for note in item.warnings)
-    numbers = {note: number for number, note in enumerate(notes, 1)}
+    merged = merge_notes(items)
+    places = {note: number for number, note in enumerate(dict.fromkeys(merged.values()), 1)}
+    numbers = {note: places[said] for note, said in merged.items()}
     blocks = []
     for key, group in groupby(items, key=lambda item: (item.metric, item.stratum)):
         blocks.append("\n".join([*_format_title(*key), *_format_comparison_table(list(group), numbers)]))
-    remarks = [f"[{number}] {note}" for note, number in numbers.items()] + [f"note: {note}" for note in whole]
+    remarks = [f"[{number}] {note}" for note, number in places.items()] + [f"note: {note}" for note in whole]
     return "\n\n".join([*blocks, "\n".join([*remarks, *_write_legend(items)])]).strip("\n")
 
 
@@ -912,7 +983,7 @@ def _format_comparison_table(group: list[Comparison], numbers: dict[str, int]) -
         if item.label_b not in shown:
             shown.add(item.label_b)
             rows.append([f"{item.label_b} (base)", *_format_mean_cells(item.mean_b), "", "", "", ""])
-        marks = " ".join(f"[{numbers[note]}]" for note in item.warnings)
+        marks = " ".join(f"[{number}]" for number in dict.fromkeys(numbers[note] for note in item.warnings))
         change = f"{change_text(item)} {marks}".strip()
         p_values = (format_p_value(item.p_difference), format_p_value(item.p_difference_adjusted))
         rows.append([item.label_a, *_format_mean_cells(item.mean_a), change, *p_values, _format_verdict(item)])
@@ -926,12 +997,14 @@ def _format_mean_cells(interval: Interval) -> tuple[str, str, str]:
 def change_text(item: Comparison) -> str:
     """The change against the base in per cent, with the interval that decided; `~` if none was detected.
 
+    Without an interval it is the change alone, which decides nothing.
+
     Example:
         >>> from citus_analysis.stats import compare
-        >>> change_text(compare([20.0, 21, 22], [10.0, 11, 12]))
-        '+91 % [+58 %, +130 %]'
+        >>> change_text(compare([20.0, 21, 22], [10.0, 11, 12])), change_text(compare([20.0], [10.0]))
+        ('+91 % [+58 %, +130 %]', '+100 %')
     """
-    sign = _format_ratio_percent(item.ratio.estimate) if item.differs else "~"
+    sign = _format_ratio_percent(item.ratio.estimate) if item.differs or not item.ratio.exists else "~"
     ends = (_format_ratio_percent(end) for end in (item.deciding.low, item.deciding.high))
     return f"{sign} [{', '.join(ends)}]" if item.ratio.exists else sign
 
@@ -971,6 +1044,6 @@ def describe_p_values(comparison: Comparison) -> str:
 def _format_verdict(item: Comparison) -> str:
     if item.verdict == "equivalent":
         return f"equivalent (±{item.margin * 100:g} %)"
-    if item.verdict != "inconclusive" or item.runs_missing is None:
-        return item.verdict
+    if item.verdict != "inconclusive" or item.runs_missing is None or not item.ratio.exists:
+        return item.shown_verdict
     return f"inconclusive (about {item.runs_missing:,} more {choose_noun_form(item.runs_missing, 'run')} each)"

@@ -392,6 +392,8 @@ CHANGE_WORDS: Final[dict[Verdict, str]] = {
 }
 #: Warning of a comparison whose sides were not made in turns.
 MADE_APART: Final = "the two sets were made one after the other: a drift of the machine looks like a difference"
+#: What is printed instead of a verdict where a side has a single run.
+NO_VERDICT: Final = "-"
 #: The power that `runs_needed` plans for, in words.
 PLANNED: Final = f"{POWER * 100:g} % power with {ASSURANCE * 100:g} % assurance"
 
@@ -480,6 +482,16 @@ class Comparison(DisplayMixin):
         return self.verdict not in ("equivalent", "inconclusive")
 
     @property
+    def shown_verdict(self) -> str:
+        """The verdict as it is printed: a dash where there is no interval, because a single run decides nothing.
+
+        Example:
+            >>> compare([100], [80]).shown_verdict, compare([100, 101], [80, 81]).shown_verdict
+            ('-', 'faster')
+        """
+        return self.verdict if self.ratio.exists else NO_VERDICT
+
+    @property
     def error(self) -> float:
         """Standard error of the log of the ratio; inf if a side has a single run."""
         return self.evidence.error
@@ -547,7 +559,7 @@ class Comparison(DisplayMixin):
             **ratio.record("ratio"),
             "level": ratio.level,
             **self.known_p_values(),
-            "verdict": self.verdict,
+            "verdict": self.shown_verdict,
         }
         return pl.DataFrame([row])
 
@@ -559,6 +571,8 @@ class Comparison(DisplayMixin):
             'text is faster than binary: ratio 1.25 [1.23, 1.27] (95 %, Welch t on the log ratio, n = 4).'
         """
         what = f"{self.metric} of {self.label_a}" if self.metric else self.label_a
+        if not self.ratio.exists:
+            return f"{what} against {self.label_b}: ratio {self.deciding}, without a verdict."
         words = {
             "faster": f"{self.label_a} is faster than {self.label_b}",
             "slower": f"{self.label_a} is slower than {self.label_b}",

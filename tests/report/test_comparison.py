@@ -43,7 +43,7 @@ def test_variants_meet_the_base_in_equal_cells(selection: Selection) -> None:
 def test_one_run_decides_nothing_and_the_report_says_so(selection: Selection) -> None:
     sentences = [*map(str, state_comparisons(comparison_panels(selection, pool=["records", "operations"])))]
     assert 3 <= len(sentences) <= 6
-    assert " are inconclusive (ratios from " in sentences[0]
+    assert " comparisons have a ratio without a verdict (ratios from " in sentences[0]
     assert sentences[0].endswith(" one side has a single run and so no spread.")
 
 

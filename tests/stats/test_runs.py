@@ -355,6 +355,22 @@ def test_the_printed_table_marks_what_was_not_detected() -> None:
     assert "+181 %" in lines[4]
 
 
+def test_a_single_run_has_a_ratio_and_no_verdict() -> None:
+    found = stats.compare_runs(runs(*grid(x=[100], y=[130])))
+    row = format_comparison(found).splitlines()[3].split()
+    assert (" ".join(row[4:7]), row[-1]) == ("+30 % [1]", "-")
+    assert found.sentence().endswith("ratio 1.3 (no interval, n = 1), without a verdict.")
+    table = found.summary_table()
+    assert table is not None
+    assert table["verdict"].to_list() == ["-"]
+
+
+def test_a_fact_has_one_footnote() -> None:
+    text = format_comparison(stats.compare_runs(runs(*grid(x=[100, 101], y=[130, 131], z=[150, 151]))))
+    assert "[1] y, x and z: 2 runs; at least 3 are advised" in text
+    assert text.count("at least 3 are advised") == 1
+
+
 def of_experiments(spare: float) -> pl.DataFrame:
     """Blocks of two set-ups and two numbers of threads; another experiment measured the base again, after them."""
     rows = []

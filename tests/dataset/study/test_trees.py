@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -308,4 +309,17 @@ def test_a_summary_beside_its_runs_is_to_be_audited(tmp_path: Path) -> None:
     summary.write_text("system,clients,tps\npostgresql,4,400\npostgresql,8,950\n")
     found = ca.inspect(tmp_path)
     assert [file.path for file in found.summaries] == [summary]
-    assert "citus-analysis audit results.csv --runs" in str(found)
+    assert f"citus-analysis audit {summary} --runs {tmp_path}" in str(found)
+
+
+def test_names_of_archives_have_no_part_in_set_ups(tmp_path: Path) -> None:
+    """Two archives of one study: their endings, and the folders that they are unpacked to, distinguish nothing."""
+    tree = tmp_path / "study" / "0-raw-logs"
+    tree.mkdir(parents=True)
+    for host, clients in product(("aws", "own"), (100, 1000)):
+        write_pgbench(tmp_path / host / f"bench{clients}.md", 16, clients + len(host))
+    for host in ("aws", "own"):
+        with tarfile.open(tree / f"{host}.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / host, arcname=host)
+    found = runs_of(tmp_path / "study", tmp_path / "out", "set_up")
+    assert found == [("aws-bench100",), ("aws-bench1000",), ("own-bench100",), ("own-bench1000",)]
