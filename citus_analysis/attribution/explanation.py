@@ -106,15 +106,8 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
     level = question.level
     account = _Account(sides)
     terms = account.terms()
-    groups = _TermGroups(terms, account.compute_spread(account.values), level)
-    causes = tuple(
-        replace(
-            one,
-            top_contributors=find_top_contributors(sides, one),
-            unseen=sides.unseen if one.effect == "unseen" else "",
-        )
-        for one in groups.causes()
-    )
+    groups = _TermGroups(terms, account.compute_spread(account.values), level, sides.unseen)
+    causes = tuple(replace(one, top_contributors=find_top_contributors(sides, one)) for one in groups.causes())
     loops, notes = build_closed_loops(sides)
     found = find_correlated_changes(sides, level=level) if with_mechanisms else ()
     is_divided = sides.cells.height > 0
@@ -262,8 +255,8 @@ _Sum: TypeAlias = tuple[npt.NDArray[np.uint32], Cause]
 class _TermGroups:
     """Sums of terms, with the spread of the runs."""
 
-    def __init__(self, terms: pl.DataFrame, spread: Spread, level: float) -> None:
-        self._terms, self._spread, self._level = terms, spread, level
+    def __init__(self, terms: pl.DataFrame, spread: Spread, level: float, unseen: str) -> None:
+        self._terms, self._spread, self._level, self._unseen = terms, spread, level, unseen
         self._sums, self._together = self._chosen()
         self._causes = [self._with_parts(self._with_interval(*one, self._together)) for one in self._sums]
 
@@ -322,7 +315,8 @@ class _TermGroups:
         kind, of_kind = kinds.row(-1) if kinds.height else ("", 0.0)
         share = of_kind / total if total else 0.0
         writes = bool(self._terms["statement_kind"].is_in([*WRITING_STATEMENTS, "commit"]).any())
-        cause = Cause(effect, segment, node, total, 0.0, 0.0, 1.0, kind, share, writes=writes)
+        unseen = self._unseen if effect == "unseen" else ""
+        cause = Cause(effect, segment, node, total, 0.0, 0.0, 1.0, kind, share, writes=writes, unseen=unseen)
         return rows["term"].to_numpy(), cause
 
     def _with_interval(self, terms: npt.NDArray[np.uint32], one: Cause, together: int) -> Cause:

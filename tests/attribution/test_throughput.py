@@ -15,6 +15,7 @@ from citus_analysis.attribution.decomposition import (
     compute_throughput_terms,
     estimate_jackknife_spread,
 )
+from citus_analysis.attribution.explanation import explain
 from citus_analysis.attribution.observed import Observed, read_observations
 from citus_analysis.dataset import Dataset
 from citus_analysis.runs.selection import USUAL_QUESTION
@@ -143,3 +144,13 @@ def test_a_client_with_a_pause_is_told(grown: Observed) -> None:
     loops, notes = build_closed_loops(replace(grown, other=side))
     assert loops is not None
     assert "also depends on the client's own time" in notes[0]
+
+
+def test_what_both_sides_do_not_show_alike_has_one_name(grown: Observed) -> None:
+    """The part of throughput that follows from it is said in the words of the part of the response time."""
+    both = [replace(side, unseen_us=side.response_us / 10) for side in grown.both]
+    found = explain(replace(grown, base=both[0], other=both[1], unseen="in what one side hides"))
+    assert found.throughput_account is not None
+    assert all(part.cause.words for part in found.throughput_account.parts)
+    by_effect = {part.cause.effect: part.cause.words for part in found.throughput_account.parts}
+    assert by_effect["unseen"] == "in what one side hides"
