@@ -34,7 +34,7 @@ from citus_analysis.defaults import METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.design import Design, describe_design, read_design
 from citus_analysis.stats.run_comparisons import RunComparison, compare_runs
-from citus_analysis.stats.run_means import StudiedRuns, iterate_strata, read_studied_runs, select_measured_runs
+from citus_analysis.stats.run_means import StudiedRuns, iterate_groups, read_studied_runs, select_measured_runs
 from citus_analysis.stats.verdicts import Comparison
 from citus_analysis.stats.verdicts import compare as compare_values
 from citus_analysis.texts.words import pluralize
@@ -180,7 +180,7 @@ def _find_changes_in_rows(studied: StudiedRuns) -> SequenceChanges:
     factors = studied.design.factors if studied.design else ()
     rows: list[dict[str, object]] = []
     sizes = [0]
-    for key, part in iterate_strata(runs, factors):
+    for key, part in iterate_groups(runs, factors):
         ordered = sort_runs_by_time(part) if "start_time" in part.columns else part
         sizes.append(ordered.height)
         for point in find_changes(get_metric_values(ordered, studied.metric)).points:

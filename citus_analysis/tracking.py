@@ -21,7 +21,7 @@ from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.selection import Question, split_names
-from citus_analysis.runs.set_ups import LOAD, format_stratum
+from citus_analysis.runs.set_ups import LOAD, format_configuration
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.stats import Interval, find_changes
 from citus_analysis.stats.change_points import (
@@ -165,7 +165,7 @@ class TrackedSeries(DisplayMixin):
     @property
     def name(self) -> str:
         """Metric and configuration."""
-        return ", ".join(part for part in (self.metric, format_stratum(self.stratum)) if part)
+        return ", ".join(part for part in (self.metric, format_configuration(self.stratum)) if part)
 
     def summary_lines(self) -> list[str]:
         """Length and changes of the series."""
@@ -459,7 +459,7 @@ def track(
         runs, said = _build_run_history(sources, metric, question)
         notes += said
         series += [
-            _track_series(metric, key, part, settings, alpha) for key, part in _iterate_strata(runs, question.pool)
+            _track_series(metric, key, part, settings, alpha) for key, part in _iterate_series(runs, question.pool)
         ]
     judged = sum(one.found.judged for one in series)
     if judged > 1:
@@ -539,7 +539,7 @@ def _build_run_history(
     return whole.sort(*(["start_time"] if timed else ["_order", "iteration"]), maintain_order=True), notes
 
 
-def _iterate_strata(runs: pl.DataFrame, pool: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+def _iterate_series(runs: pl.DataFrame, pool: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
     columns = [name for name in _SERIES if name in runs.columns and name not in pool]
     columns = [name for name in columns if runs[name].n_unique() > 1]
     if not columns:

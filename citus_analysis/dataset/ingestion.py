@@ -378,7 +378,7 @@ _SHARES: Final = 4
 _ADDED: Final = ("content_bytes", "parsed_bytes", "noise_bytes", "rejected_bytes", "rejected")
 
 
-def choose_chunk_bytes(total: int, workers: int) -> int:
+def choose_stretch_bytes(total: int, workers: int) -> int:
     """Length of the stretches that large files are cut into.
 
     Args:
@@ -386,14 +386,14 @@ def choose_chunk_bytes(total: int, workers: int) -> int:
         workers: number of workers.
 
     Example:
-        >>> choose_chunk_bytes(10**9, 4), choose_chunk_bytes(10**12, 4)
+        >>> choose_stretch_bytes(10**9, 4), choose_stretch_bytes(10**12, 4)
         (62500000, 134217728)
     """
     return min(_MOST_BYTES, max(_LEAST_BYTES, total // (_SHARES * workers)))
 
 
 @dataclass(frozen=True)
-class ReadChunk:
+class SourceStretch:
     """A task: a stretch of a source, or the whole of it.
 
     Attributes:
@@ -434,7 +434,7 @@ class _Apart:
         return self.format.parse_numbered(content, hints, self.first)
 
 
-def read_stretch(store: Store, stretch: ReadChunk) -> tuple[ReadOutcome, Seam]:
+def read_stretch(store: Store, stretch: SourceStretch) -> tuple[ReadOutcome, Seam]:
     """Read a stretch of a source, or the whole of it, into staged parts.
 
     Args:
@@ -468,7 +468,7 @@ def read_in_stretches(
     wholes = {task.file.source_id: _Gathered(task) for task in tasks}
     stretches = [stretch for whole in wholes.values() for stretch in whole.stretches]
     while stretches:
-        again: list[ReadChunk] = []
+        again: list[SourceStretch] = []
         for stretch, (outcome, seam) in pool.spread(partial(read_stretch, store), stretches, attrgetter("bytes")):
             whole = wholes[stretch.task.file.source_id]
             # One that was planned, and none that is read once more.
@@ -487,18 +487,18 @@ class _Gathered:
     """A source, as far as its stretches are read."""
 
     task: Task
-    stretches: list[ReadChunk] = field(init=False)
+    stretches: list[SourceStretch] = field(init=False)
     _read: dict[int, tuple[ReadOutcome, Seam]] = field(default_factory=dict)
     _numbered: list[ReadOutcome] = field(default_factory=list)
     _left: int = 0
 
     def __post_init__(self) -> None:
         ends = enumerate(pairwise((0, *self.task.file.cuts, self.task.bytes)))
-        cut = [ReadChunk(self.task, begin, end, number) for number, (begin, end) in ends]
-        self.stretches = cut if self.task.file.cuts else [ReadChunk(self.task)]
+        cut = [SourceStretch(self.task, begin, end, number) for number, (begin, end) in ends]
+        self.stretches = cut if self.task.file.cuts else [SourceStretch(self.task)]
         self._left = len(self.stretches)
 
-    def add(self, stretch: ReadChunk, outcome: ReadOutcome, seam: Seam) -> list[ReadChunk] | None:
+    def add(self, stretch: SourceStretch, outcome: ReadOutcome, seam: Seam) -> list[SourceStretch] | None:
         """Add a result; return the stretches still to be read, None if it was the last."""
         self._left -= 1
         if stretch.first is None:
@@ -511,12 +511,12 @@ class _Gathered:
         self._left = len(more)
         return more or None
 
-    def _further(self) -> list[ReadChunk]:
+    def _further(self) -> list[SourceStretch]:
         outcomes, seams = self._in_order()
         if not all(seam.alone for seam in seams) or any(one.problem for one in (*outcomes, *self._numbered)):
             self._read.clear()
             self._numbered.clear()
-            return [ReadChunk(self.task)]
+            return [SourceStretch(self.task)]
         before, more = 0, []
         for stretch, seam in zip(self.stretches, seams, strict=True):
             if seam.numbered and not self._numbered:
@@ -721,7 +721,7 @@ def _recognise_files(
     gauge.start("scan", sum(file.bytes for file in files))
     named = None if forced is None else forced.name
     if pool.cluster is not None:
-        stretch = choose_chunk_bytes(sum(file.bytes for file in files), pool.jobs)
+        stretch = choose_stretch_bytes(sum(file.bytes for file in files), pool.jobs)
         looked = pool.spread(partial(recognise_task, named, stretch), files, attrgetter("bytes"))
     else:
         here = partial(recognise, forced=forced, remembered=_load_remembered_formats(known) if forced is None else {})

@@ -23,7 +23,7 @@ from citus_analysis.dataset.parts import locate_part
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.executions import (
     FILE_COLUMNS,
-    STRETCHES,
+    LOG_PARTS,
     USED,
     Arrays,
     Bring,
@@ -84,7 +84,7 @@ def consume_records(
         NotInOrder: the records must be sorted by session.
     """
     logs = _find_known_logs(parts, dataset, chosen)
-    files = order_log_files(pl.DataFrame([log.of for log in logs], schema=STRETCHES))
+    files = order_log_files(pl.DataFrame([log.of for log in logs], schema=LOG_PARTS))
     rows = sum(log.part.rows for log in logs)
     is_large = rows > IN_MEMORY
     if is_large:

@@ -20,7 +20,7 @@ from citus_analysis.plots.scalability_figures import plot_series
 from citus_analysis.plots.server_figures import plot_shares, plot_track
 from citus_analysis.plots.theme import get_style, new_figure
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
-from citus_analysis.runs.set_ups import name_strata
+from citus_analysis.runs.set_ups import name_configurations
 from citus_analysis.scaling import throughput_curves
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import ModelFit, ScalingFit
@@ -123,7 +123,7 @@ def _plot_comparison_ratios(comparisons: tuple[Comparison, ...], title: str) -> 
             ", ".join(filter(None, (one.label_a if len(bases) == 1 else f"{one.label_a} / {one.label_b}", name))),
             *(one.ratio.estimate, *one.ratio.ends, str(one.verdict)),
         )
-        for one, name in zip(comparisons, name_strata([one.stratum for one in comparisons]), strict=True)
+        for one, name in zip(comparisons, name_configurations([one.stratum for one in comparisons]), strict=True)
     ]
     kinds = {"name": pl.String(), **dict.fromkeys(("ratio", "low", "high"), pl.Float64()), "verdict": pl.String()}
     table = pl.DataFrame(rows, schema=kinds, orient="row")
@@ -133,7 +133,7 @@ def _plot_comparison_ratios(comparisons: tuple[Comparison, ...], title: str) -> 
 def _plot_curve_series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
     rows = [
         (name or "runs", point.size, point.throughput.estimate, *point.throughput.ends)
-        for curve, name in zip(curves, name_strata([one.stratum for one in curves]), strict=True)
+        for curve, name in zip(curves, name_configurations([one.stratum for one in curves]), strict=True)
         for point in curve.points
     ]
     kinds = {"series": pl.String(), **dict.fromkeys((x, "mean", "low", "high"), pl.Float64())}

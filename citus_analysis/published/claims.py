@@ -26,7 +26,7 @@ from citus_analysis.errors import CitusAnalysisError, FormatError, InputError, I
 from citus_analysis.published.summaries import summarise_published_rows
 from citus_analysis.published.tables import published
 from citus_analysis.runs.selection import find_closest_difference, select_runs
-from citus_analysis.runs.set_ups import CONFIGURATION, format_setup_value, format_stratum
+from citus_analysis.runs.set_ups import CONFIGURATION, format_configuration, format_setup_value
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.profile import select_statements
 from citus_analysis.stats._validate import check_level
@@ -37,7 +37,7 @@ from citus_analysis.stats.run_comparisons import ComparisonQuestion, ask
 from citus_analysis.stats.run_means import (
     check_columns,
     get_metric_values,
-    iterate_strata,
+    iterate_groups,
     read_runs_with_metric,
     select_measured_runs,
 )
@@ -755,9 +755,9 @@ def _filter_runs_by_values(frame: pl.DataFrame, values: Mapping[str, str]) -> pl
 def _means(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
     runs, notes = select_measured_runs(_filter_runs_by_values(frame, form.side(0)), form.metric, ())
     varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
-    for stratum, part in iterate_strata(runs, varying):
+    for stratum, part in iterate_groups(runs, varying):
         side = ClaimSample(*compute_sample_moments(get_metric_values(part, form.metric)))
-        yield ClaimSelection(format_stratum(stratum), ClaimEstimate.from_mean(side), warnings=notes)
+        yield ClaimSelection(format_configuration(stratum), ClaimEstimate.from_mean(side), warnings=notes)
 
 
 def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
@@ -769,7 +769,7 @@ def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelec
     question = ComparisonQuestion(metric=form.metric, by=_SIDE, base=_SECOND, pool=columns)
     asked = ask(pl.concat(sides), question)
     strata = asked.question.strata
-    parts = [(stratum, part) for stratum, part in iterate_strata(asked.runs, strata) if part[_SIDE].n_unique() > 1]
+    parts = [(stratum, part) for stratum, part in iterate_groups(asked.runs, strata) if part[_SIDE].n_unique() > 1]
     if asked.runs[_SIDE].n_unique() < 2:
         raise InsufficientDataError("only one of the two sides has runs")
     if not parts:
@@ -784,7 +784,7 @@ def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelec
             estimate = _estimate_difference(part, form.metric)
         stated = tuple(f"differs in {name}" for name in columns)
         notes = [note for note in comparison.warnings if not note.startswith(stated)]
-        yield ClaimSelection(format_stratum(stratum), estimate, warnings=(*asked.notes, *notes))
+        yield ClaimSelection(format_configuration(stratum), estimate, warnings=(*asked.notes, *notes))
 
 
 def _estimate_difference(part: pl.DataFrame, metric: str) -> ClaimEstimate:

@@ -369,9 +369,9 @@ def select_ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
 #: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
 TEMPLATES: Final = {
     "one set-up": "All runs have the same set-up, {base}; there is nothing to compare.",
-    "other load": "No variant was measured with the load of {base}: at its size, the closest differ in {columns} "
+    "other load": "No set-up was measured with the load of {base}: at its size, the closest differ in {columns} "
     "(-p pool={pool} compares without {them}).",
-    "nothing in common": "No variant shares an {needed} with {base}: nothing can be compared.",
+    "nothing in common": "No set-up shares an {needed} with {base}: nothing can be compared.",
     "decided": "{place}, {comparisons}{differences}.",
     "decided: first": "{operation} is {ratio} times as fast as {base} ({interval})",
     "decided: others": "{operation} {ratio} times ({interval})",

@@ -14,7 +14,7 @@ import polars as pl
 from citus_analysis.dataset import open_dataset
 from citus_analysis.defaults import LEVEL, UNTIL_TIME_IS_UP
 from citus_analysis.runs.selection import Question
-from citus_analysis.runs.set_ups import format_operation_name, format_setup_value, format_stratum, repeats_system
+from citus_analysis.runs.set_ups import format_configuration, format_operation_name, format_setup_value, repeats_system
 from citus_analysis.scaling.demands import predict_blocked_time
 from citus_analysis.scaling.network_what_if import Predicted, WhatIf, change_table, predicted_changes, throughput_curves
 from citus_analysis.texts.numbers import format_number
@@ -119,7 +119,7 @@ def _name(one: WhatIf) -> str:
         format_setup_value("family", family),
         f"{held} cores per node" if held else "",
         f"{drivers} load generators" if drivers != 1 else "",
-        format_stratum(rest),
+        format_configuration(rest),
     ]
     return ", ".join(filter(None, parts))
 

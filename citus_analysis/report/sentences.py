@@ -33,26 +33,28 @@ def replace_model_names(sentence: str) -> str:
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
 
 
-def format_load(stratum: Mapping[str, object]) -> str:
+def format_load(configuration: Mapping[str, object]) -> str:
     """Workers and threads of runs, as far as they are known; empty if neither is.
 
     Example:
         >>> format_load({"operation": "INSERT", "workers": None, "threads": 16})
         '16 threads'
     """
-    workers, threads = (value if isinstance(value := stratum[name], int) else None for name in ("workers", "threads"))
+    workers, threads = (
+        value if isinstance(value := configuration[name], int) else None for name in ("workers", "threads")
+    )
     return load_text(workers, threads)
 
 
-def format_operation_with_load(stratum: Mapping[str, object]) -> str:
+def format_operation_with_load(configuration: Mapping[str, object]) -> str:
     """The operation of runs with their workers and threads.
 
     Example:
         >>> format_operation_with_load({"operation": "INSERT", "workers": 2, "threads": 16})
         'INSERT with 2 workers and 16 threads'
     """
-    load = format_load(stratum)
-    return f"{stratum['operation']} with {load}" if load else str(stratum["operation"])
+    load = format_load(configuration)
+    return f"{configuration['operation']} with {load}" if load else str(configuration["operation"])
 
 
 def format_interval_cells(rows: pl.DataFrame, estimate: str) -> pl.Series:

@@ -273,39 +273,43 @@ def format_setup_value(column: str, value: object) -> str:
     return _EMPTY.get(column, "") if value == "" else "unknown" if value is None else str(value)
 
 
-def format_stratum(stratum: Mapping[str, object], separator: str = ", ") -> str:
+def format_configuration(configuration: Mapping[str, object], separator: str = ", ") -> str:
     """The columns that are equal in a comparison or curve, as `--only` accepts them, without unknown or usual values.
 
     Example:
-        >>> format_stratum({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})
+        >>> format_configuration({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})
         'family=usual set-up, phase=load, threads=16'
     """
-    named = {name: value for name, value in stratum.items() if value is not None and (value != "" or name == "family")}
+    named = {
+        name: value for name, value in configuration.items() if value is not None and (value != "" or name == "family")
+    }
     return separator.join(f"{name}={format_setup_value(name, value)}" for name, value in named.items())
 
 
-def split_strata(strata: Sequence[Mapping[str, object]]) -> tuple[dict[str, object], list[dict[str, object]]]:
-    """What strata have in common, and of each the columns in which they differ; a single one differs in nothing.
+def split_configurations(
+    configurations: Sequence[Mapping[str, object]],
+) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """What configurations have in common, and the columns in which each differs; a single one differs in nothing.
 
     Example:
-        >>> split_strata([{"phase": "load", "threads": 16}, {"phase": "run", "threads": 16}])
+        >>> split_configurations([{"phase": "load", "threads": 16}, {"phase": "run", "threads": 16}])
         ({'threads': 16}, [{'phase': 'load'}, {'phase': 'run'}])
     """
-    if not strata:
+    if not configurations:
         return {}, []
-    first, *others = strata
+    first, *others = configurations
     shared = {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
-    return shared, [{name: value for name, value in one.items() if name not in shared} for one in strata]
+    return shared, [{name: value for name, value in one.items() if name not in shared} for one in configurations]
 
 
-def name_strata(strata: Sequence[Mapping[str, object]]) -> list[str]:
-    """Names of strata for a figure: words for what differs between them; empty for a single one.
+def name_configurations(configurations: Sequence[Mapping[str, object]]) -> list[str]:
+    """Names of configurations for a figure: words for what differs between them; empty for a single one.
 
     Example:
-        >>> name_strata([{"phase": "load", "threads": 8, "drivers": 1}, {"phase": "run", "threads": 16, "drivers": 1}])
+        >>> name_configurations([{"phase": "load", "threads": 8}, {"phase": "run", "threads": 16}])
         ['load, 8 threads', 'run, 16 threads']
     """
-    _, differing = split_strata(strata)
+    _, differing = split_configurations(configurations)
     words = ([_format_name_word(name, value) for name, value in one.items()] for one in differing)
     return [", ".join(part for part in parts if part) for parts in words]
 

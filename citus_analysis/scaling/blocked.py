@@ -25,7 +25,7 @@ from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.scaling.network_what_if import PARTS, TOLERATED_PERCENT, Placement, RunTimes, WhatIf, what_if
 from citus_analysis.scaling.queueing import apply_littles_law_to_runs
 from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.stats.run_means import iterate_strata
+from citus_analysis.stats.run_means import iterate_groups
 from citus_analysis.stats.warmup import DEFAULT_SKIP
 from citus_analysis.texts.words import pluralize
 
@@ -88,7 +88,7 @@ def blocked_time(
     nodes = _list_statement_nodes(source, tables["statements"])
     found = []
     # Thread counts may have resources of their own.
-    for stratum, part in iterate_strata(joined, comparability(joined, "threads").strata):
+    for stratum, part in iterate_groups(joined, comparability(joined, "threads").strata):
         known, notes = (tuple(placements), ()) if placements else _select_sampled_stations(part, busy, nodes)
         at = threads if threads in part["threads"].to_list() else None
         one = what_if(_build_run_times(part), known, threads=at, tolerated_percent=tolerated_percent, level=level)

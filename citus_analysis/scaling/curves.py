@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.runs.set_ups import format_stratum, split_strata
+from citus_analysis.runs.set_ups import format_configuration, split_configurations
 from citus_analysis.scaling.fitting import ScalingFit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint
@@ -61,7 +61,7 @@ class ScalingCurve(DisplayMixin):
 
     def summary_lines(self) -> list[str]:
         """The findings on growth and on the models."""
-        where = format_stratum(self.stratum)
+        where = format_configuration(self.stratum)
         models = f"  {self.models_sentence()}"
         return [f"{where}: {self.sentence()}" if where else self.sentence(), models]
 
@@ -140,9 +140,9 @@ class ScalingStudy(DisplayMixin):
     def summary_lines(self) -> list[str]:
         """One line per curve, and what was left out."""
         first = f"{pluralize(len(self), 'curve')} of {self.metric} over {self.x} (all sizes: .table())"
-        shared, differing = split_strata([curve.stratum for curve in self.curves])
-        common = [f"  in all: {format_stratum(shared)}"] if format_stratum(shared) else []
-        wheres = map(format_stratum, differing)
+        shared, differing = split_configurations([curve.stratum for curve in self.curves])
+        common = [f"  in all: {format_configuration(shared)}"] if format_configuration(shared) else []
+        wheres = map(format_configuration, differing)
         curves = [
             f"  {where}: {curve.sentence()}" if where else f"  {curve.sentence()}"
             for where, curve in zip(wheres, self.curves, strict=True)
@@ -244,7 +244,7 @@ def format_scaling(study: ScalingStudy) -> str:
 
 
 def _format_curve_block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) -> str:
-    held = format_stratum(curve.stratum, "  ")
+    held = format_configuration(curve.stratum, "  ")
     where = f"  {held}" if held else ""
     rows: list[tuple[str, ...]] = []
     for point in curve.points:

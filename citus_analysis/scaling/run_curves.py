@@ -31,7 +31,7 @@ from citus_analysis.stats.run_means import (
     check_columns,
     filter_runs_by_values,
     get_metric_values,
-    iterate_strata,
+    iterate_groups,
     read_studied_runs,
     select_measured_runs,
 )
@@ -117,7 +117,7 @@ def scale_runs(
     compared = compare_levels(measured, question)
     parts = [
         (part, tuple(one for one in compared if one.stratum == stratum))
-        for stratum, part in iterate_strata(filter_runs_by_values(measured, shown), strata)
+        for stratum, part in iterate_groups(filter_runs_by_values(measured, shown), strata)
     ]
     curves = tuple(_build_curve(part, own, question, models, resamples) for part, own in parts if own)
     also = [f"{column} differs along with {x}: the curve is over both" for column in along]

@@ -134,8 +134,8 @@ def encode_kind_and_phase(kind: NDArray[np.uint8], phase: NDArray[np.uint8]) -> 
 
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
-#: Columns of what identifies the files of stretches of records, and of the first time in them, µs.
-STRETCHES: Final = {**dict.fromkeys(_IDENTITY[:-1], pl.String), "iteration": pl.Int32, "first_time": pl.Int64}
+#: Columns of what identifies the files of parts of logs, and of the first time in them, µs.
+LOG_PARTS: Final = {**dict.fromkeys(_IDENTITY[:-1], pl.String), "iteration": pl.Int32, "first_time": pl.Int64}
 USED: Final = (
     *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid"),
     *("severity", "kind", "phase", "duration_us", "shard_id", "task_us"),
@@ -155,13 +155,13 @@ FILE_COLUMNS: Final = (*_IDENTITY, "log_time")
 TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
-def order_log_files(stretches: pl.DataFrame) -> pl.DataFrame:
+def order_log_files(parts: pl.DataFrame) -> pl.DataFrame:
     """The log files of an iteration, numbered (`source`: 0, 1, 2 ...); those of one node follow each other in time.
 
     Args:
-        stretches: columns of :data:`STRETCHES`; stretches of records of one file each.
+        parts: columns of :data:`LOG_PARTS`; parts of one file each.
     """
-    files = stretches.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
+    files = parts.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
     named = files.with_columns(pl.col(pl.Categorical).cast(pl.String)).sort("node", "first_time", "source_id")
     return named.with_columns(node=pl.coalesce("node", "source_id")).with_row_index("source")
 
@@ -169,8 +169,8 @@ def order_log_files(stretches: pl.DataFrame) -> pl.DataFrame:
 def list_log_files(*parts: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """The numbered files (:func:`order_log_files`) of rows of table `log_events`, read part by part."""
     first_time = pl.col("log_time").to_physical().min().alias("first_time")
-    stretches = (part.lazy().group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), first_time) for part in parts)
-    return order_log_files(pl.concat([part.collect() for part in stretches]))
+    firsts = (part.lazy().group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), first_time) for part in parts)
+    return order_log_files(pl.concat([part.collect() for part in firsts]))
 
 
 def number_record_files(events: pl.DataFrame, files: pl.DataFrame) -> NDArray[np.uint32]:

@@ -40,7 +40,7 @@ from citus_analysis.spans.unplaced_statements import describe_unplaced_statement
 from citus_analysis.stats import Comparison, Interval, compare, compare_many, mean_interval
 from citus_analysis.stats.drift import FEWEST_BLOCKS, build_block_layout
 from citus_analysis.stats.intervals import choose_mean_method
-from citus_analysis.stats.run_means import get_metric_values, iterate_strata
+from citus_analysis.stats.run_means import get_metric_values, iterate_groups
 from citus_analysis.stats.run_percentiles import RunValues, run_percentile_interval
 from citus_analysis.texts.words import format_thread_count, make_size_expr
 from citus_analysis.units import US_PER_MS
@@ -357,7 +357,7 @@ def profile_percentiles(
     places = kept.select(*by, place=pl.int_range(pl.len(), dtype=pl.UInt32))
     if in_order:
         places = places[kept.select(pl.arg_sort_by(in_order, nulls_last=True)).to_series()]
-    for key, part in iterate_strata(places, by):
+    for key, part in iterate_groups(places, by):
         for symbol in quantities:
             values = kept.select(*_PROFILE_PERCENTILES_RUN, QUANTITIES[symbol])[part["place"]].drop_nulls(
                 QUANTITIES[symbol]
@@ -405,7 +405,7 @@ def average_client_percentiles(latencies: pl.DataFrame, by: Sequence[str], *, le
         Per group and percentile: the columns of :func:`profile_percentiles`, where `n` is the number of operations.
     """
     rows: list[dict[str, object]] = []
-    for key, part in iterate_strata(latencies, by):
+    for key, part in iterate_groups(latencies, by):
         for q in PERCENTILES:
             known = part.drop_nulls(f"p{q:g}_us")
             if known.height:

@@ -289,14 +289,14 @@ def _build_child_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Id
 # Links between the pieces of a pass: the tasks of each execution, and the owners of child executions.
 #
 # Tasks are paired group by group, and statements are built piece by piece. In between, the links of many groups are
-# laid aside, divided into stretches of pieces.
+# laid aside, divided into chunks of pieces.
 
 #: Pairs of tasks with children, owners of children, links of statements with children without a task.
 LinkFrames = Sequence[pl.DataFrame]
 
-#: Most rows in memory before they are laid aside, and pieces of a stretch: some 50 MB each.
+#: Most rows in memory before they are laid aside, and pieces of a chunk: some 50 MB each.
 MOST_ROWS: Final = 200_000
-STRETCH_PIECES: Final = 8
+CHUNK_PIECES: Final = 8
 
 
 class PieceLinks:
@@ -309,7 +309,7 @@ class PieceLinks:
 
     def __init__(self, pieces: Sequence[SessionPiece], keep: Keep | None) -> None:
         self._pieces = pieces
-        self._at_once = len(pieces) if keep is None else STRETCH_PIECES
+        self._at_once = len(pieces) if keep is None else CHUNK_PIECES
         ends = [pieces[number].first for number in range(self._at_once, len(pieces), self._at_once)]
         self._kinds = tuple(_ByExecution(ends, keep) for _ in range(3))
 
@@ -320,8 +320,8 @@ class PieceLinks:
 
     def by_piece(self) -> Iterator[tuple[SessionPiece, LinkFrames]]:
         """Each piece with its links; can be called once."""
-        for stretch, begin in enumerate(range(0, len(self._pieces), self._at_once)):
-            frames = [kind.stretch(stretch) for kind in self._kinds]
+        for chunk, begin in enumerate(range(0, len(self._pieces), self._at_once)):
+            frames = [kind.chunk(chunk) for kind in self._kinds]
             for piece in self._pieces[begin : begin + self._at_once]:
                 ends = piece.first, piece.first + piece.count
                 places = (np.searchsorted(frame["execution"].to_numpy(), ends).tolist() for frame in frames)
@@ -333,7 +333,7 @@ class _ByExecution:
     """Rows of one kind.
 
     Args:
-        ends: the first execution after each stretch but the last.
+        ends: the first execution after each chunk but the last.
         keep: as in :class:`PieceLinks`.
     """
 
@@ -352,18 +352,18 @@ class _ByExecution:
     def _lay_aside(self, keep: Keep) -> None:
         rows = self._wait()
         ends = np.searchsorted(rows["execution"].to_numpy(), self.ends).tolist()
-        for stretch, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
+        for chunk, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
             if end > begin:
                 stream = BytesIO()
                 rows[begin:end].write_ipc_stream(stream)
-                self._aside[stretch].append(keep({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
+                self._aside[chunk].append(keep({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
 
     def _wait(self) -> pl.DataFrame:
         rows, self._waiting = _sort_by_execution([self._none, *self._waiting]), []
         return rows
 
-    def stretch(self, number: int) -> pl.DataFrame:
-        """The rows of a stretch, by execution."""
+    def chunk(self, number: int) -> pl.DataFrame:
+        """The rows of a chunk, by execution."""
         if self.keep is None:
             return self._wait()
         if self._waiting:

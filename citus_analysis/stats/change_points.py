@@ -54,8 +54,8 @@ _SPREAD_SIDES: Final = (6, 8, 12, 18, 27, 40, 64, 128)
 _EXACT: Final = 16
 #: Scores below this are never significant, so they are not computed.
 _LOWEST: Final = 3.0
-#: Sequences longer than this are examined in overlapping stretches, which bounds the memory.
-_STRETCH: Final = 2_048
+#: Sequences longer than this are examined in overlapping chunks, which bounds the memory.
+_CHUNK: Final = 2_048
 #: Number of values -> number of independent tests that raise as many false alarms as all windows
 #: (`python -m benchmarks.changes --calibrate`).
 _TESTS: Final = ((12, 1.0), (20, 7.0), (30, 52.0), (60, 420.0), (100, 1_200.0), (365, 8_200.0))
@@ -502,12 +502,12 @@ class _Windows:
 
 def _list_test_windows(sample: Floats, sides: Sequence[int] = _SIDES) -> _Windows:
     """The windows of a sequence, of these numbers of values on each side."""
-    fresh = _STRETCH - 2 * sides[-1]
+    fresh = _CHUNK - 2 * sides[-1]
     found = []
     for start in range(0, max(1, sample.size - 2 * sides[-1]), fresh):
-        place, before, after, score = _stretch(sample[start : start + _STRETCH], sides)
-        # A window belongs to the stretch in whose first part it begins.
-        own = (place - before < fresh) | (start + _STRETCH >= sample.size)
+        place, before, after, score = _chunk(sample[start : start + _CHUNK], sides)
+        # A window belongs to the chunk in whose first part it begins.
+        own = (place - before < fresh) | (start + _CHUNK >= sample.size)
         found.append((place[own] + start, before[own], after[own], score[own]))
     whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     order = np.lexsort((-whole[3], whole[1] + whole[2]))
@@ -532,7 +532,7 @@ def _limit_sample(sample: Floats) -> Floats:
     return np.asarray(limited - limited.mean())
 
 
-def _stretch(sample: Floats, sides: Sequence[int]) -> tuple[Places, Places, Places, Floats]:
+def _chunk(sample: Floats, sides: Sequence[int]) -> tuple[Places, Places, Places, Floats]:
     """Place, sides and rank score of the windows of at most 2,048 values whose score is not small."""
     n = sample.size
     pairs = np.zeros((n + 1, n + 1), np.int32)

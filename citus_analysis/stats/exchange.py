@@ -28,7 +28,7 @@ import polars as pl
 
 from citus_analysis.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
 from citus_analysis.errors import UsageError, require_known
-from citus_analysis.runs.set_ups import format_setup_value, format_stratum
+from citus_analysis.runs.set_ups import format_configuration, format_setup_value
 from citus_analysis.stats.gates import Gate
 from citus_analysis.stats.intervals import choose_mean_method, mean_interval
 from citus_analysis.stats.results import Interval
@@ -154,7 +154,12 @@ def _format_markdown_cells(one: Comparison) -> list[str]:
     """A comparison as cells: configuration, both sides with their means, runs, and the ratio with its interval."""
     sides = ((one.label_a, one.mean_a), (one.label_b, one.mean_b))
     means = [f"{name} ({format_number(mean.estimate)})" for name, mean in sides]
-    return [format_stratum(one.stratum) or "all runs", *means, f"{one.mean_a.n} and {one.mean_b.n}", change_text(one)]
+    return [
+        format_configuration(one.stratum) or "all runs",
+        *means,
+        f"{one.mean_a.n} and {one.mean_b.n}",
+        change_text(one),
+    ]
 
 
 def _describe_missing_runs(runs: int | None) -> str:
@@ -179,7 +184,9 @@ def _escape_markdown_cell(text: str) -> str:
 def _format_junit(found: RunComparison) -> str:
     cases = []
     for one in found:
-        name = f"{one.label_a} against {one.label_b}" + (f", {where}" if (where := format_stratum(one.stratum)) else "")
+        name = f"{one.label_a} against {one.label_b}" + (
+            f", {where}" if (where := format_configuration(one.stratum)) else ""
+        )
         outcome = {"slower": "failure", "inconclusive": "skipped"}.get(one.verdict, "")
         cases.append((name, outcome, "\n".join([one.sentence(), *one.warnings])))
     return _render_junit_document(f"{found.metric} by {found.by}", cases)
@@ -273,7 +280,7 @@ _GATE_WORDS: Final = {"passed": "🟢", "failed": "🔴", "undecided": "❔"}
 def _format_github_action_benchmark(found: RunComparison) -> str:
     entries = [
         {
-            "name": f"{found.metric} {format_stratum(key)}",
+            "name": f"{found.metric} {format_configuration(key)}",
             "unit": get_unit(found.metric) or found.metric,
             "value": mean.estimate,
             **({"range": f"{format_number(mean.low)} to {format_number(mean.high)}"} if mean.exists else {}),
@@ -297,7 +304,7 @@ def _format_bencher(found: RunComparison) -> str:
     results = {}
     for key, mean in _means(found):
         ends = {"lower_value": mean.low * factor, "upper_value": mean.high * factor} if mean.exists else {}
-        results[format_stratum(key) or "all runs"] = {measure: {"value": mean.estimate * factor, **ends}}
+        results[format_configuration(key) or "all runs"] = {measure: {"value": mean.estimate * factor, **ends}}
     return json.dumps(results, ensure_ascii=False, indent=2)
 
 

@@ -25,7 +25,7 @@ from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.selection import split_names
-from citus_analysis.runs.set_ups import format_stratum
+from citus_analysis.runs.set_ups import format_configuration
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.stats._validate import list_unique_warnings
@@ -95,7 +95,9 @@ class GateCheck(DisplayMixin):
     @property
     def name(self) -> str:
         """Metric and configuration."""
-        return ", ".join(part for part in (self.comparison.metric, format_stratum(self.comparison.stratum)) if part)
+        return ", ".join(
+            part for part in (self.comparison.metric, format_configuration(self.comparison.stratum)) if part
+        )
 
     def summary_lines(self) -> list[str]:
         """The finding, and the runs that would decide."""
@@ -248,7 +250,7 @@ def format_gate(found: Gate) -> str:
     rows = []
     for check in found.checks:
         one = check.comparison
-        where = format_stratum(one.stratum) or "all runs"
+        where = format_configuration(one.stratum) or "all runs"
         means = (
             format_number(one.mean_a.estimate),
             format_number(one.mean_b.estimate),
@@ -422,16 +424,16 @@ def _list_resource_names(runs: pl.DataFrame) -> tuple[str, ...]:
 def _find_unmatched_configurations(table: pl.DataFrame, asked: QuestionRuns) -> tuple[list[str], list[str]]:
     """Configurations of the baseline for which all runs of the candidate failed, and those for which it has none."""
     strata = asked.question.strata
-    compared, tried = (_list_stratum_sides(frame, strata) for frame in (asked.runs, table))
+    compared, tried = (_list_configuration_sides(frame, strata) for frame in (asked.runs, table))
     of_baseline = dict.fromkeys(name for name, side in compared if side == "baseline")
     left = [name for name in of_baseline if (name, "candidate") not in set(compared)]
     failed = [name for name in left if (name, "candidate") in set(tried)]
     return failed, [name for name in left if name not in failed]
 
 
-def _list_stratum_sides(frame: pl.DataFrame, strata: Sequence[str]) -> list[tuple[str, str]]:
+def _list_configuration_sides(frame: pl.DataFrame, strata: Sequence[str]) -> list[tuple[str, str]]:
     rows = frame.select(*strata, _SIDE).unique(maintain_order=True).iter_rows(named=True)
-    return [(format_stratum({name: row[name] for name in strata}) or "all runs", row[_SIDE]) for row in rows]
+    return [(format_configuration({name: row[name] for name in strata}) or "all runs", row[_SIDE]) for row in rows]
 
 
 def _changes(candidate: object, baseline: object, checks: Sequence[GateCheck]) -> str:

@@ -32,7 +32,12 @@ from citus_analysis.stats.distributions import (
 from citus_analysis.stats.independence import check_independence
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import get_metric_values, get_start_times_ms, iterate_strata, refuse_mixed_systems
+from citus_analysis.stats.run_means import (
+    get_metric_values,
+    get_start_times_ms,
+    iterate_groups,
+    refuse_mixed_systems,
+)
 from citus_analysis.stats.warmup import estimate_effective_sample_size
 from citus_analysis.texts.words import pluralize
 
@@ -307,7 +312,7 @@ def run_precision(
     refuse_mixed_systems(frame, by)
     worth = _count_independent_values(convert_to_polars(series)) if series is not None else {}
     rows = [
-        {**key, **_build_precision_row(part, metric, level, wanted, worth)} for key, part in iterate_strata(frame, by)
+        {**key, **_build_precision_row(part, metric, level, wanted, worth)} for key, part in iterate_groups(frame, by)
     ]
     return pl.DataFrame(rows, schema={**{name: frame.schema[name] for name in by}, **_ADDED})
 

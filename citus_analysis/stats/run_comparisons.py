@@ -32,8 +32,8 @@ from citus_analysis.runs.set_ups import (
     USUAL_SET_UP,
     VARIANT,
     describe_operations,
+    format_configuration,
     format_setup_value,
-    format_stratum,
     refuse_unknown,
 )
 from citus_analysis.stats._validate import list_unique_warnings
@@ -47,7 +47,7 @@ from citus_analysis.stats.run_means import (
     filter_runs_by_values,
     get_metric_values,
     get_start_times_ms,
-    iterate_strata,
+    iterate_groups,
     read_studied_runs,
     select_measured_runs,
 )
@@ -305,7 +305,7 @@ def compare_levels(runs: pl.DataFrame, question: ComparisonQuestion) -> tuple[Co
 
 def iterate_unadjusted_comparisons(runs: pl.DataFrame, question: ComparisonQuestion) -> Iterator[Comparison]:
     """All comparisons of runs for a question, not adjusted."""
-    for stratum, part in iterate_strata(runs, question.strata):
+    for stratum, part in iterate_groups(runs, question.strata):
         yield from question.compare(part, stratum)
 
 
@@ -598,7 +598,7 @@ def _compare_with_usual_base(runs: pl.DataFrame, question: ComparisonQuestion) -
     found = list(iterate_unadjusted_comparisons(runs, replace(question, base=base)))
     lacking = [
         part
-        for _, part in iterate_strata(runs, question.strata)
+        for _, part in iterate_groups(runs, question.strata)
         if base not in part[question.by] and part[question.by].n_unique() > 1
     ]
     name = format_setup_value(question.by, base)
@@ -972,7 +972,7 @@ def _describe_planned_runs(items: list[Comparison]) -> str:
 
 
 def _format_title(metric: str, stratum: dict[str, object]) -> list[str]:
-    line = "  ".join(part for part in (label(metric) if metric else "", format_stratum(stratum, "  ")) if part)
+    line = "  ".join(part for part in (label(metric) if metric else "", format_configuration(stratum, "  ")) if part)
     return [line] if line else []
 
 

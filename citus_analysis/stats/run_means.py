@@ -13,7 +13,7 @@ from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
 from citus_analysis.runs.design import Design, find_synonym, read_design
-from citus_analysis.runs.set_ups import CONFIGURATION, add_setup_descriptions, format_setup_value, format_stratum
+from citus_analysis.runs.set_ups import CONFIGURATION, add_setup_descriptions, format_configuration, format_setup_value
 from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
 from citus_analysis.schema import STATUSES
 from citus_analysis.stats.intervals import MeanMethod, choose_mean_method, mean_interval
@@ -304,7 +304,7 @@ def summarise_runs(
     check_columns(runs, by)
     rows = []
     refuse_mixed_systems(runs, by)
-    for key, part in iterate_strata(runs, by):
+    for key, part in iterate_groups(runs, by):
         values = get_metric_values(part, metric)
         interval = mean_interval(values, level, method or choose_mean_method(values))
         rows.append(
@@ -327,7 +327,7 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
     """Refuse means over runs of several systems."""
     if "system" not in runs.columns:
         return
-    for key, part in iterate_strata(runs, by):
+    for key, part in iterate_groups(runs, by):
         if (systems := part["system"].drop_nulls().unique().sort().to_list())[1:]:
             where = ", ".join(f"{name} {value}" for name, value in key.items())
             raise UsageError(
@@ -337,19 +337,19 @@ def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
             )
 
 
-def iterate_strata(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+def iterate_groups(runs: pl.DataFrame, columns: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
     """The parts of a table with equal values in the columns, in their order, each with these values."""
-    if not strata:
+    if not columns:
         yield {}, runs
         return
-    ordered = runs.sort(strata, nulls_last=True)
-    for key, part in ordered.group_by(strata, maintain_order=True):
-        yield dict(zip(strata, key, strict=True)), part
+    ordered = runs.sort(columns, nulls_last=True)
+    for key, part in ordered.group_by(columns, maintain_order=True):
+        yield dict(zip(columns, key, strict=True)), part
 
 
-def select_stratum_runs(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFrame:
-    """The runs with the values of a stratum, as :func:`iterate_strata` gives it; columns they lack do not count."""
-    held = {name: value for name, value in stratum.items() if name in runs.columns}
+def select_group_runs(runs: pl.DataFrame, configuration: Mapping[str, object]) -> pl.DataFrame:
+    """The runs with these values, as :func:`iterate_groups` gives them; columns that the runs lack do not count."""
+    held = {name: value for name, value in configuration.items() if name in runs.columns}
     return runs.filter(pl.lit(value=True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in held.items()))
 
 
@@ -401,7 +401,7 @@ def list_configurations(
         raise InsufficientDataError("the dataset contains no run")
     columns = [name for name in CONFIGURATION if name in runs.columns and runs[name].null_count() < runs.height]
     statuses = list_included_statuses(include_status)
-    rows = [{**key, **_summarise_configuration(part, level, statuses)} for key, part in iterate_strata(runs, columns)]
+    rows = [{**key, **_summarise_configuration(part, level, statuses)} for key, part in iterate_groups(runs, columns)]
     kinds = {name: runs.schema[name] for name in columns} | dict.fromkeys((METRIC, *_INTERVAL), pl.Float64())
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
@@ -439,7 +439,7 @@ def format_configurations(configurations: pl.DataFrame, include_status: str | Co
     head = [*differing, *counts, "throughput", "interval"]
     kinds = configurations.schema
     numbers = {i for i, name in enumerate(head) if name in counts or (name in kinds and kinds[name].is_numeric())}
-    shared = format_stratum(configurations.select(common).row(0, named=True), "  ") if common else ""
+    shared = format_configuration(configurations.select(common).row(0, named=True), "  ") if common else ""
     total = (
         f"{pluralize(configurations.height, 'configuration')}, {pluralize(int(configurations['runs'].sum()), 'run')}"
     )

@@ -90,7 +90,7 @@ def test_nothing_in_common_is_said(selection: Selection) -> None:
     alone = Selection(selection.runs.filter(pl.col("family").is_in(["binary", "local"])), selection.left_out)
     study = comparison_panels(alone)
     assert study.ratios.is_empty()
-    assert str(state_comparisons(study)[0]).startswith("No variant shares")
+    assert str(state_comparisons(study)[0]).startswith("No set-up shares")
 
 
 def test_an_unknown_base_is_named(selection: Selection) -> None:

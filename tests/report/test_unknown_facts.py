@@ -131,7 +131,7 @@ def test_a_fact_that_only_some_runs_state_is_named(tmp_path: Path) -> None:
     selection = select_runs(written(tmp_path / "mixed", PGBENCH, pg16="2"))
     study = comparison_panels(selection, base="pg15")
     assert [*map(str, state_comparisons(study))] == [
-        "No variant shares an operation, number of workers and number of threads with pg15: nothing can be compared."
+        "No set-up shares an operation, number of workers and number of threads with pg15: nothing can be compared."
     ]
     assert [*map(str, state_unmatched_set_ups(study))][1:] == [
         "The number of workers of pg15 is not known; state it at ingest: citus-analysis ingest --meta workers=..., "

@@ -353,7 +353,7 @@ _DECOMPRESSORS: Final = ("zstandard", "_lzma", "_frame")
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of whole lines (the last block of a file may lack its line end).
+    """A chunk of whole lines (the last block of a file may lack its line end).
 
     Attributes:
         offset: where it begins in the decompressed source.

@@ -39,7 +39,7 @@ def decode_encoded_lines(content: Content, encoding: str | None, *, anywhere: bo
     Args:
         content: the file.
         encoding: `UTF-16`, `UTF-16LE`, `UTF-16BE`, `UTF-32`, `UTF-8` (a byte order mark is left out), or None.
-        anywhere: stretches need not end where lines end, so that lines of any length are whole.
+        anywhere: chunks need not end where lines end, so that lines of any length are whole.
 
     Raises:
         InputError: the file cannot be read.
@@ -99,7 +99,7 @@ def _recode_lines(content: Content, codec: tuple[str, int]) -> Iterator[PlacedLi
 
 
 def _find_encoded_line_ends(data: bytes, codec: tuple[str, int]) -> Integers:
-    """Offsets after the line ends in a stretch that begins with a whole unit."""
+    """Offsets after the line ends in a chunk that begins with a whole unit."""
     name, unit = codec
     order = ">" if name.endswith("be") else "<"
     units = np.frombuffer(data[: len(data) // unit * unit], f"{order}u{unit}")

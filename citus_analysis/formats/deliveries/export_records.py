@@ -354,7 +354,7 @@ class GrowingText:
 
 # Fields of JSON objects as columns.
 #
-# Arrow decodes a whole stretch of objects at once, but fails at the first one that it cannot read; then the stretch is
+# Arrow decodes a whole chunk of objects at once, but fails at the first one that it cannot read; then the chunk is
 # halved until that one stands alone and Python decodes it. An object is decoded the same whatever stands beside it.
 
 _TYPES: Final = {"text": pa.binary(), "integer": pa.int64(), "number": pa.float64()}
@@ -537,7 +537,7 @@ _ROW_CAP: Final = 64 * 2**20
 
 
 def read_csv_records(rows: Rows, texts: Iterator[PlacedLines]) -> Iterator[pl.DataFrame]:
-    """The records, stretch by stretch."""
+    """The records, chunk by chunk."""
     text = GrowingText()
     for lines in texts:
         text.add(lines)
@@ -635,7 +635,7 @@ _ENTRY_CAP: Final = 64 * 2**20
 
 
 def read_journal_records(rows: Rows, texts: Iterator[PlacedLines]) -> Iterator[pl.DataFrame]:
-    """The records, stretch by stretch."""
+    """The records, chunk by chunk."""
     text = GrowingText()
     for lines in texts:
         text.add(lines)
@@ -709,15 +709,15 @@ def _build_journal_records(
 
 # Records of an export with one JSON object per line.
 
-#: Larger stretches do not fit into the caches, smaller ones take more calls.
-_STRETCH: Final = 4 * 2**20
+#: Larger chunks do not fit into the caches, smaller ones take more calls.
+_CHUNK: Final = 4 * 2**20
 
 
 def read_json_line_records(rows: Rows, texts: Iterator[PlacedLines]) -> Iterator[pl.DataFrame]:
-    """The records, in stretches of bounded size."""
+    """The records, in chunks of bounded size."""
     decoder = Decoder(rows.shape)
     for lines in texts:
-        goals = np.arange(_STRETCH, len(lines.data), _STRETCH)
+        goals = np.arange(_CHUNK, len(lines.data), _CHUNK)
         bounds = np.unique([0, *np.searchsorted(lines.starts, goals).tolist(), len(lines)])
         for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             records = _decode_json_lines(decoder, lines, first, end)
@@ -833,7 +833,7 @@ _KEY_BYTES: Final = 1024
 
 
 def read_document_records(rows: Rows, texts: Iterator[PlacedLines]) -> Iterator[pl.DataFrame]:
-    """The records, stretch by stretch."""
+    """The records, chunk by chunk."""
     decoder = Decoder(rows.shape)
     first = next(texts, None)
     if first is None:
@@ -917,7 +917,7 @@ class _BracketWalk:
         self._find_positions: list[_RecordGroup] = []
 
     def add(self, lines: PlacedLines) -> None:
-        """Read the next stretch."""
+        """Read the next chunk."""
         if not len(self._text.data) and lines.data.startswith(_MARK) and not self._opened:
             self._gap = len(_MARK)
         self._text.add(lines)

@@ -179,7 +179,7 @@ class Export(ExportShape, Step):
         stands. What stands between records (brackets, commas, blank lines, a header) gives no lines.
 
         Args:
-            texts: stretches of the file, of whole lines unless it is a document.
+            texts: chunks of the file, of whole lines unless it is a document.
             jobs: with more than one, a thread decodes records in advance.
 
         Raises:
@@ -208,7 +208,7 @@ class Export(ExportShape, Step):
         Reads the text once, in bounded memory. Records that cannot be parsed go to the first one.
 
         Args:
-            texts: stretches of the whole file.
+            texts: chunks of the whole file.
             jobs: with more than one, a thread decodes records in advance.
         """
         rows = Rows(self)

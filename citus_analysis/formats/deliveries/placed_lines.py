@@ -1,4 +1,4 @@
-r"""Stretches of whole lines that know where each of their lines stands in the file that they came from.
+r"""Chunks of whole lines that know where each of their lines stands in the file that they came from.
 
 Example:
     >>> text = PlacedLines.from_file(b"one\ntwo\n", offset=10)
@@ -124,7 +124,7 @@ class Places:
         return int(self.starts[-1])
 
     def of(self, offsets: Integers, lengths: Integers) -> tuple[Integers, Integers]:
-        """Offsets and lengths in the file of stretches of the text.
+        """Offsets and lengths in the file of parts of the text.
 
         Where several lines of the text share a place in the file (a record of an export with several lines), their
         offsets stay apart and in order. If the records of the file are not in the order of the text, both are returned
@@ -155,7 +155,7 @@ class Places:
         return self.times[np.clip(line, 0, len(self.times) - 1)]
 
     def back(self, offsets: Integers, lengths: Integers) -> tuple[Integers, Integers]:
-        """The stretches of the text, as beginnings and ends, of offsets and lengths that :meth:`of` gave."""
+        """The parts of the text, as beginnings and ends, of offsets and lengths that :meth:`of` gave."""
         if not self.in_order or not len(self.begins):
             return offsets, offsets + lengths
         line = np.clip(np.searchsorted(self.begins, offsets, side="right") - 1, 0, len(self.begins) - 1)
@@ -245,8 +245,8 @@ class Step(ABC):
         one record can be looked up later.
 
         Args:
-            texts: stretches of lines, in the order of the file.
-            jobs: threads that may work on them; stretches are then read in advance.
+            texts: chunks of lines, in the order of the file.
+            jobs: threads that may work on them; chunks are then read in advance.
         """
 
     def undone_head(self, head: bytes) -> bytes:
@@ -271,7 +271,7 @@ class Step(ABC):
         Lines without a name go to the first one.
 
         Args:
-            texts: stretches of the whole file.
+            texts: chunks of the whole file.
             jobs: threads that may work on them.
         """
 
@@ -299,7 +299,7 @@ def convert_lines_to_rows(text: PlacedLines) -> pl.DataFrame:
 
 
 def slice_byte_texts(data: bytes, bounds: Integers) -> pl.Series:
-    """The stretches of bytes that bounds divide a text into."""
+    """The parts that bounds divide a text into."""
     import polars as pl
     import pyarrow as pa
 

@@ -89,15 +89,15 @@ def _cut_chunk(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
     return begin
 
 
-def _split(stretch: _HeldChunk, prefix: Heads) -> tuple[list[_HeldChunk], _HeldChunk]:
-    """The complete part of a stretch, and the record at its end, which may continue."""
-    begin = _find_last_record(stretch.data, len(stretch.data), prefix)
+def _split(chunk: _HeldChunk, prefix: Heads) -> tuple[list[_HeldChunk], _HeldChunk]:
+    """The complete part of a chunk, and the record at its end, which may continue."""
+    begin = _find_last_record(chunk.data, len(chunk.data), prefix)
     if begin is None:
-        return [stretch], _NOTHING
-    held = _HeldChunk(stretch.offset + begin, stretch.data[begin:])
+        return [chunk], _NOTHING
+    held = _HeldChunk(chunk.offset + begin, chunk.data[begin:])
     if len(held.data) > LINE_CAP:
         held = _HeldChunk(held.offset, held.data[:EXCERPT_BYTES], len(held.data) - EXCERPT_BYTES)
-    return [_HeldChunk(stretch.offset, stretch.data[:begin])] if begin else [], held
+    return [_HeldChunk(chunk.offset, chunk.data[:begin])] if begin else [], held
 
 
 def _extend_long_record(held: _HeldChunk, block: Block, prefix: Heads) -> tuple[list[_HeldChunk], _HeldChunk]:

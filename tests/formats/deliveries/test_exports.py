@@ -30,8 +30,8 @@ def found_in(data: bytes) -> Export:
     return found
 
 
-def stretches(data: bytes, size: int, *, any_line: bool) -> Iterator[PlacedLines]:
-    """Stretches of whole lines, of documents any stretches, as the file is read."""
+def chunks(data: bytes, size: int, *, any_line: bool) -> Iterator[PlacedLines]:
+    """Chunks of whole lines, of documents any chunks, as the file is read."""
     at = 0
     while at < len(data):
         end = at + size
@@ -42,7 +42,7 @@ def stretches(data: bytes, size: int, *, any_line: bool) -> Iterator[PlacedLines
 
 
 def undone(step: Export, data: bytes, size: int = 10_000) -> list[PlacedLines]:
-    return list(step.undo(stretches(data, size, any_line=step.any_line)))
+    return list(step.undo(chunks(data, size, any_line=step.any_line)))
 
 
 def text_of(pieces: list[PlacedLines]) -> bytes:
@@ -51,7 +51,7 @@ def text_of(pieces: list[PlacedLines]) -> bytes:
 
 def views_of(data: bytes) -> list[Export]:
     step = found_in(data)
-    return step.views(stretches(data, 10_000, any_line=step.any_line))
+    return step.views(chunks(data, 10_000, any_line=step.any_line))
 
 
 @pytest.mark.parametrize("tool", ["pglog", "pgbench", "ycsb", "sysbench", "iostat"])
@@ -101,7 +101,7 @@ def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
     for order in (said[::-1], exported.shuffled(said, 1), said[:40] + said[60:] + said[40:60]):
         data = shape(order)
         step = found_in(data)
-        (view,) = step.views(stretches(data, 10_000, any_line=step.any_line))
+        (view,) = step.views(chunks(data, 10_000, any_line=step.any_line))
         assert text_of(undone(view, data)) == text
 
 
