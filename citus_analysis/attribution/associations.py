@@ -548,6 +548,8 @@ def _compare_plan_nodes(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
     )
     table = base.join(other, on=["fingerprint", *keys], how="full", coalesce=True, nulls_equal=True)
     per_run = first.group_by("side", "fingerprint", "path", "run").agg(pl.col("self_ms").mean()).drop_nulls("self_ms")
+    # In the order of runs, since the last digit of a mean depends on the order of its values.
+    per_run = per_run.sort("run")
     runs = per_run.group_by("fingerprint", "path").agg(
         pl.col("self_ms").filter(side=0).alias("base"), pl.col("self_ms").filter(side=1).alias("other")
     )

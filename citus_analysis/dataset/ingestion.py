@@ -173,7 +173,7 @@ class IngestSummary:
             "duplicate": self.duplicates,
             "failed": self.failed,
             "in conflict": self.conflicts,
-            f"{choose_noun_form(self.rejected, 'stretch')} rejected": self.rejected,
+            f"{choose_noun_form(self.rejected, 'part')} rejected": self.rejected,
         }
         rows = pluralize(sum(self.rows.values()), "row")
         counts += [f"{count} {what}" for what, count in optional.items() if count]
@@ -1034,10 +1034,8 @@ class _IngestPass:
             if state.problem:
                 messages.append(f"{state.path}: {state.problem}")
             elif state.rejected:
-                stretches = (
-                    "1 stretch rejected," if state.rejected == 1 else f"{state.rejected} stretches rejected, first"
-                )
-                messages.append(f"{state.path}: {stretches} at {state.note}")
+                parts = "1 part rejected," if state.rejected == 1 else f"{state.rejected} parts rejected, first"
+                messages.append(f"{state.path}: {parts} at {state.note}")
         conflicts = find_duplicate_clients(self.manifest.sources.values())
         for first, second, *_ in conflicts:
             problem = f"claims to be the same load generator of {first.run_id} as {first.path}"

@@ -430,7 +430,7 @@ def describe_unread_logs(coverage: pl.DataFrame, *, of_durations: bool = False) 
     lost = totals["durations"] - totals["placed"] if of_durations else 0
     parts = {
         f"{totals['unknown']:,} of the LOG records": totals["unknown"],
-        pluralize(totals["rejected"], "rejected stretch"): totals["rejected"],
+        pluralize(totals["rejected"], "rejected part"): totals["rejected"],
         f"{lost:,} of {pluralize(totals['durations'], 'duration')}": lost,
     }
     shown = [words for words, number in parts.items() if number]

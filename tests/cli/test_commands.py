@@ -112,7 +112,7 @@ def test_ingest_with_rejects(
     assert (summary["files"], summary["rejected"], summary["failed"], summary["exit_code"]) == (2, 2, 1, 1)
     assert captured.err.splitlines() == [
         "V3/\\x1b[31m.log: line 2: is damaged",
-        "V3/a.log: 1 stretch rejected, at byte 28: is bad",
+        "V3/a.log: 1 part rejected, at byte 28: is bad",
     ]
     assert run("ingest", root, "--out", tmp_path / "new", "--strict") == 3
     assert capsys.readouterr().err.startswith("error: V3/\\x1b[31m.log: line 2: is damaged (leave out --strict")

@@ -138,7 +138,7 @@ def test_a_bad_file_among_good_ones(tree: Tree, study: dict[str, str], out: Path
 def test_rejected_lines_are_counted_and_named(tree: Tree, study: dict[str, str], out: Path) -> None:
     summary = ingest(tree({**study, "V3/pglogs/PGLOG-3-1.log": log(2000, bad=2)}), out)
     assert (summary.exit_code, summary.rejected, summary.failed) == (1, 2, 0)
-    assert summary.messages == ("V3/pglogs/PGLOG-3-1.log: 2 stretches rejected, first at byte 31: is bad",)
+    assert summary.messages == ("V3/pglogs/PGLOG-3-1.log: 2 parts rejected, first at byte 31: is bad",)
     assert open_dataset(out).rejects()["excerpt"].to_list() == ["bad line\n"] * 2
 
 
@@ -190,7 +190,7 @@ def test_strict_leaves_the_dataset_as_it_was(tree: Tree, study: dict[str, str], 
     ingest(root, out)
     before, manifest = contents(out), (out / "_manifest.jsonl").read_bytes()
     root = tree({"V3/pglogs/PGLOG-0-1.log": log(1, 2, 3), "V3/pglogs/PGLOG-3-1.log": log(2000, bad=2)})
-    with pytest.raises(InputError, match=re.escape("2 stretches rejected, first at byte 31: is bad")):
+    with pytest.raises(InputError, match=re.escape("2 parts rejected, first at byte 31: is bad")):
         ingest(root, out, strict=True)
     assert (contents(out), (out / "_manifest.jsonl").read_bytes()) == (before, manifest)
     (root / "V3/pglogs/PGLOG-3-1.log").unlink()

@@ -582,6 +582,14 @@ def grow_by_workers_steadily(truth: Truth, said: Said) -> Expected:
     return [*grow_by_workers(truth, said), *later]
 
 
+def _leave_threads_open_steadily(truth: Truth, said: Said) -> Expected:
+    later = _grow_steadily(truth, said, "threads")
+    assert isinstance(later[2], Within)
+    assert isinstance(later[3], Within)
+    assert later[2].low < 1 < later[3].high, "it is decided"
+    return later
+
+
 @binds(
     "scalability",
     "<op>: these runs do not show whether <n> threads do more or less work than <n> with <n> workers (<n> "
@@ -590,11 +598,7 @@ def grow_by_workers_steadily(truth: Truth, said: Said) -> Expected:
 )
 def leave_threads_open_steadily(truth: Truth, said: Said) -> Expected:
     """The same, and that the steady parts do not decide."""
-    later = _grow_steadily(truth, said, "threads")
-    assert isinstance(later[2], Within)
-    assert isinstance(later[3], Within)
-    assert later[2].low < 1 < later[3].high, "it is decided"
-    return [*leave_threads_open(truth, said), *later]
+    return [*leave_threads_open(truth, said), *_leave_threads_open_steadily(truth, said)]
 
 
 @binds(
@@ -604,11 +608,7 @@ def leave_threads_open_steadily(truth: Truth, said: Said) -> Expected:
 )
 def fall_at_start_only(truth: Truth, said: Said) -> Expected:
     """The same, and that the steady parts do not decide."""
-    later = _grow_steadily(truth, said, "threads")
-    assert isinstance(later[2], Within)
-    assert isinstance(later[3], Within)
-    assert later[2].low < 1 < later[3].high, "it is decided"
-    return [*fall_by_threads(truth, said), *later]
+    return [*fall_by_threads(truth, said), *_leave_threads_open_steadily(truth, said)]
 
 
 @binds(

@@ -384,7 +384,7 @@ class Trial:
         parsed_bytes: bytes that end as rows.
         rows: number of rows, but not of errors, to which lines of any form may belong.
         returns: number of times of a load generator's series that do not come after the time before.
-        spans: begin and end of each rejected stretch of lines, in order; a line without its end is not counted.
+        spans: begin and end of each rejected part of the lines, in order; a line without its end is not counted.
     """
 
     parsed_bytes: int = 0
