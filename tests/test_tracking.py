@@ -141,6 +141,10 @@ def test_frames_and_json_hold_the_same(changed: Track) -> None:
 def test_sentences_name_the_change_and_its_company(changed: Track) -> None:
     sentences = list(map(str, state_track(changed)))
     assert 3 <= len(sentences) <= 6
+    (number,) = state_track(changed)[1].numbers
+    ((_, change),) = changed.changes
+    assert change.ratio is not None
+    assert (number.estimate, number.low, number.verdict) == (change.ratio.estimate, change.ratio.low, "new")
     assert "(worse); also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
 
 

@@ -40,6 +40,8 @@ def test_the_statement_without_its_index_and_the_more_frequent_one_are_named(tmp
     assert parts == pytest.approx(found.difference_us, rel=1e-9)
     assert [cause.words for cause in found.named] == ["executing on the parent"]
     assert "0.16 ms more for a statement" in found.sentences[0]
+    assert found.findings[0].numbers[0].estimate == found.comparison.ratio.estimate
+    assert [one.estimate for one in found.findings[1].numbers] == [cause.estimate_us / 1000 for cause in found.named]
     assert found.sentences[2].startswith(
         "By statement: SELECT count(*) FROM item WHERE owner = ? takes 5.6 (4.6 to 6.9)"
     )

@@ -80,6 +80,9 @@ def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:
     assert "cannot be distinguished by these values" in text
     assert "0.72 is stated for “Postgres-XC, 1 server”, but 0.76 " in text
     assert "do not support a peak" in text
+    (growth,) = state_published(study, "5.7")[-1].numbers
+    assert (growth.subject, growth.base) == ("32 workers", "2 workers")
+    assert growth.estimate == pytest.approx(292_447 / 62_479)
     assert any("not to measurements" in line for line in write_published_warnings(study))
 
 
