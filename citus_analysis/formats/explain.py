@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, count, islice
+from itertools import accumulate, count, islice, pairwise
 from typing import ClassVar, Final
 from xml.etree import ElementTree
 
@@ -832,7 +832,8 @@ _BORDERS: Final = "|\u2502\u2551"
 #: The heading of EXPLAIN's only column, in any of psql's borders.
 HEADER: Final = re.compile(rf"[\s{_BORDERS}]*QUERY PLAN[\s{_BORDERS}]*$")
 _RULE: Final = re.compile(r"\s*[-+|\u2500-\u257f]{3,}\s*$")
-_FOOTER: Final = re.compile(r"\([0-9]+ rows?\)$|Time: [0-9.,]+ ms(?: \(.*\))?$")
+#: In any language that psql speaks.
+_FOOTER: Final = re.compile(r"\([0-9]+ [^\W\d]+\)$|[^\W\d]+ ?: [0-9.,]+ ms(?: \(.*\))?$")
 #: What psql prints before a statement, and says about itself.
 _PROMPT: Final = re.compile(
     r"[\w.]+[=\-*!^'\"($][*!?]?[#>](?: .*)?$|Timing is o(?:n|ff)\.$|Expanded display is o(?:n|ff)\.$"
@@ -848,6 +849,20 @@ _LOGGED_YAML: Final = re.compile(r"\s|(?!Query Text: )[A-Z][A-Za-z ]*:(?: |$)")
 #: Lines with the query, its parameters and its identifier precede the plan.
 _LINES_BEFORE_PLAN: Final = 3
 _OPENS: Final = {"[": "]", "{": "}"}
+#: A prompt may begin with a bracket, too.
+_OPENS_JSON: Final = re.compile(r"\[\s*(?:[{\]]|$)|\{\s*(?:[\"}]|$)")
+#: Costs or times that go on in the next line, and a line that cannot continue one.
+_OPEN_NUMBERS: Final = re.compile(r"\((?:cost|actual)\b[^()]*$")
+_OWN_LINE: Final = re.compile(r"\s*(?:->  |[A-Z][A-Za-z/ -]{0,40}: |(?:SubPlan|InitPlan|CTE) |Worker [0-9])")
+#: A number with its name, which a blank or a bracket precedes.
+_NAMED_NUMBER: Final = re.compile(r"(?:rows|width|time|loops)=")
+#: No number has two points; it is looked for so far from where lines were joined.
+_TWO_POINTS: Final = re.compile(r"[0-9]\.[0-9]+\.[0-9]")
+_AROUND: Final = 16
+#: The narrowest terminal that divides lines.
+_NARROWEST: Final = 40
+#: What clients put around each line that they copy.
+_QUOTES: Final = "\"'"
 
 
 @dataclass(frozen=True)
@@ -912,7 +927,7 @@ def _parse_unframed_segment(lines: Sequence[str], at: int) -> Segment:
     text = lines[at]
     if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()) or _PROMPT.match(text):
         return Segment(at, at + 1, "noise")
-    if text[0] in _OPENS:
+    if _OPENS_JSON.match(text):
         return _parse_document_segment(lines, at, "json", _find_json_end(lines, at))
     if text.startswith(XML_BEGINS):
         return _parse_document_segment(lines, at, "xml", _find_xml_end(lines, at))
@@ -965,12 +980,60 @@ def _join_wrapped_lines(lines: Sequence[str]) -> list[str]:
     joined: list[str] = []
     for line in lines:
         if joined and line.startswith(".") and joined[-1].endswith("."):
-            joined[-1] = joined[-1][:-1] + line[1:]
+            without = joined[-1][:-1] + line[1:]
+            # Between two points of its own, a pair of numbers may be divided without marks.
+            place = len(joined[-1]) - _AROUND
+            own = _OPEN_NUMBERS.search(joined[-1]) and _TWO_POINTS.search(without[max(place, 0) : place + 2 * _AROUND])
+            joined[-1] = joined[-1] + line if own else without
         elif joined and not line.startswith((" ", "\t")):
-            joined[-1] += line
+            lost = _NAMED_NUMBER.match(line) and not joined[-1].endswith((" ", "("))
+            joined[-1] += f" {line}" if lost else line
         else:
             joined.append(line)
     return joined
+
+
+def _join_divided_lines(lines: Sequence[str]) -> Sequence[str]:
+    """Lines of a cell of psql's, which begin with a blank, with those that a terminal divided."""
+    return _join_wrapped_lines(lines) if lines and re.match(" [^ ]", lines[0]) else lines
+
+
+def _continues(previous: str, line: str) -> bool:
+    """Whether a line continues the one before it, of which brackets are open: a client divided it, or a condition.
+
+    Example:
+        >>> _continues("Sort  (cost=1.00..2.00 rows=1 width=4) (actual time=0.1", "..0.2 rows=1 loops=1)")
+        True
+        >>> _continues("  Join Filter: (t1.c1 >", "t2.c2)"), _continues("  Filter: (a > 1)", "  ->  Seq Scan on t")
+        (True, False)
+    """
+    if _OPEN_NUMBERS.search(previous):
+        return True
+    bare = re.sub("'[^']*'", "", previous)
+    return bare.count("(") > bare.count(")") and not _OWN_LINE.match(line) and not SUMMARY.match(line.strip())
+
+
+def _join_open_lines(lines: Sequence[str]) -> list[str]:
+    """Lines with those that continue them."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and line.strip() and _continues(joined[-1], line):
+            # Blanks at ends of lines get lost.
+            lost = _NAMED_NUMBER.match(line) and not joined[-1].endswith((" ", "("))
+            joined[-1] += f" {line}" if lost else line
+        else:
+            joined.append(line)
+    return joined
+
+
+def _drop_quotes(lines: list[str]) -> list[str]:
+    """Lines without the quotes in which pgAdmin and others copy each of them."""
+    filled = [line.rstrip() for line in lines if line.strip()]
+    quote = filled[0][-1] if filled else ""
+    if not quote or quote not in _QUOTES or not all(line.endswith(quote) for line in filled):
+        return lines
+    bare = [line.rstrip().removesuffix(quote).removeprefix(quote).replace(2 * quote, quote) for line in lines]
+    return bare if any(WITH_NUMBERS.match(line.strip()) for line in bare) else lines
 
 
 def _parse_expanded_segment(lines: Sequence[str], at: int) -> Segment:
@@ -1017,7 +1080,7 @@ _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
     "json": lambda lines: parse_json_plans("\n".join(lines)),
     "yaml": _parse_yaml_lines,
     "xml": lambda lines: parse_xml_plans("\n".join(lines)),
-    "text": lambda lines: [plan_of_text(lines)],
+    "text": lambda lines: [plan_of_text(_join_open_lines(_join_divided_lines(lines)))],
 }
 
 
@@ -1053,12 +1116,17 @@ def _find_text_plan_end(lines: Sequence[str], at: int) -> int:
     """Number of the line after a plan outside any frame, which ends at an empty line or one that is not indented."""
     root = _root(lines, at) if lines[at].startswith(QUERY_TEXT) else at
     base = " " * (len(lines[root]) - len(lines[root].lstrip(" ")))
-    end = root + 1
+    end, open_line = root + 1, lines[root]
     while end < len(lines) and lines[end].strip():
         line = lines[end]
         indented = line.startswith((base + " ", "\t"))
-        if line.startswith(QUERY_TEXT) or not (indented or SUMMARY.match(line.removeprefix(base))):
+        own = indented or SUMMARY.match(line.removeprefix(base))
+        # psql begins each line with a blank; a terminal divides those that fill it.
+        width = max(map(len, lines[root:end]))
+        divided = base == " " and len(lines[end - 1]) >= max(width - 1, _NARROWEST) and not _FOOTER.match(line)
+        if line.startswith(QUERY_TEXT) or not (own or divided or _continues(open_line, line)):
             break
+        open_line = line if own and not _continues(open_line, line) else open_line + line
         end += 1
     return end
 
@@ -1144,6 +1212,8 @@ def _describe_unknown_facts(rows: Sequence[_Row]) -> Iterator[str]:
 
 _LIMIT_BYTES: Final = 64 * 2**20
 _JSON: Final = re.compile(r"\s*(?:\[\s*)?\{\s*\"(?:Plan|Query Text|Query Identifier)\"\s*:")
+#: Lines among which a plan without psql's heading begins.
+_FIRST_LINES: Final = 6
 _NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")
 
 
@@ -1151,7 +1221,7 @@ class Explain(Format):
     """Plans of `EXPLAIN` and `EXPLAIN ANALYZE`: text, JSON, YAML or XML, as a program or psql wrote them."""
 
     name: ClassVar[str] = "explain"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables = ("plans", "plan_nodes")
     noise = "empty lines, psql's heading, rules, number of rows and `Time:`"
     dropped = "output columns, keys of sorts and groups, single workers, JIT, triggers, settings, slices"
@@ -1159,8 +1229,8 @@ class Explain(Format):
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""
         text = head.decode("utf-8", "replace")
-        # A heading may come later; otherwise the first two lines decide.
-        wanted = 400 if "QUERY PLAN" in text else 2
+        # A heading may come later; otherwise the first lines decide.
+        wanted = 400 if "QUERY PLAN" in text else _FIRST_LINES
         lines = list(islice((line.rstrip() for line in text.splitlines() if line.strip()), wanted))
         if not lines:
             return 0.0
@@ -1175,6 +1245,9 @@ class Explain(Format):
         if EXPANDED.match(lines[0]) and len(lines) > 1 and lines[1].startswith("QUERY PLAN"):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
+        if not headings and any(_is_root_with_numbers(*two) for two in pairwise([*lines[1:_FIRST_LINES], ""])):
+            # Below a comment, or a heading of another name or that a terminal divided.
+            return 0.9
         return 0.0 if not headings else 0.95 if headings[0] <= 1 else 0.6
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -1184,13 +1257,21 @@ class Explain(Format):
             InputError: the file is longer than 64 MiB.
         """
         lines = line_frame(content.read(_LIMIT_BYTES))
-        found = list(split_into_segments(lines["text"].to_list()))
+        found = list(split_into_segments(_drop_quotes(lines["text"].to_list())))
         _place(found, lines["offset"].to_list(), lines["length"].to_list())
         form = [one.form for one in found for _ in range(one.first, one.end)]
         reason = [one.reason or None for one in found for _ in range(one.first, one.end)]
         lines = lines.with_columns(pl.Series("form", form, pl.String), pl.Series("reason", reason, pl.String))
         plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
         yield build_parsed_lines({"plans": plans, "plan_nodes": nodes}, lines, pl.col("form") == "noise")
+
+
+def _is_root_with_numbers(text: str, following: str) -> bool:
+    """Whether a line is the topmost node of a plan with costs or times, judged by the next line as well."""
+    if text.startswith(" "):
+        text, following = text[1:], following.removeprefix(" ")
+    below = not following or _BELOW.match(following) or SUMMARY.match(following) or _FOOTER.match(following)
+    return bool(WITH_NUMBERS.match(text) and (below or _OPEN_NUMBERS.search(text)))
 
 
 def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[int]) -> None:

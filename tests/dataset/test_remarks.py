@@ -110,7 +110,10 @@ _WITHOUT_RESULTS = {
     ),
     "sadf.txt": ("host\t10\t2026-11-28 13:20:19 UTC\tall\t%usr\t2.15\n", "sar's samples for scripts"),
     "sa28": ("\x96\xd5!u\0", "a data file of sar"),
-    "cifs.txt": (f"{_BANNER}Filesystem                     rB/s         wB/s\n", "the samples of cifsiostat"),
+    "cifs.txt": (
+        f"{_BANNER}Filesystem   rB/s   wB/s    rops/s    wops/s   fo/s   fc/s   fd/s\n",
+        "the samples of cifsiostat",
+    ),
     "iostat.txt": (_BANNER, "without samples"),
     "results.csv": ("threads,tps\n", "is the header of a table ('threads,tps') without any row"),
 }

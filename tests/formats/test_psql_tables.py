@@ -12,6 +12,7 @@ import pytest
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.explain import split_into_segments
+from citus_analysis.formats.parsing.recognition import recognise_sources
 from citus_analysis.formats.parsing.registry import find_best_format
 
 NAMES = ("sample_time", "queryid", "query", "calls", "total_exec_time")
@@ -126,3 +127,34 @@ def test_a_plan_is_the_same_in_each_frame(form: str) -> None:
     assert plan.facts == {"planning_us": 100.0, "execution_us": 200.0}
     assert plan.root.facts["actual_rows"] == 1.0
     assert plan.root.conditions == ["Filter: (a > 1)"]
+
+
+_WIDE = 60
+#: A plan as people copy it, and the lines that are no part of it.
+COPIES: dict[str, tuple[list[str], int]] = {
+    "quoted": ([f'"{line}"' for line in PLAN], 0),
+    "in single quotes": ([f"'{line}'" for line in PLAN], 0),
+    "first quote lost": ([f'{line}"' for line in PLAN], 0),
+    "below a comment": (["-- of the second run", "", *PLAN], 1),
+    "below another heading": (["   explain_without_memory", "-" * _WIDE, *(f" {line}" for line in PLAN)], 1),
+    "divided without a heading": (
+        ["-" * _WIDE, "-" * 30, *(part for line in PLAN for part in (f" {line}"[:_WIDE], f" {line}"[_WIDE:]) if part)],
+        0,
+    ),
+    "condition of two lines": ([PLAN[0], "  Filter: (a >", "1)", *PLAN[2:]], 0),
+    "blank lost": ([PLAN[0][:72].rstrip(), PLAN[0][72:].lstrip(), *PLAN[1:]], 0),
+    "french": ([" QUERY PLAN", "-" * _WIDE, *(f" {line}" for line in PLAN), "(4 lignes)", "", "Temps : 0,305 ms"], 0),
+}
+
+
+@pytest.mark.parametrize("form", COPIES)
+def test_a_plan_is_the_same_in_each_copy(form: str, tmp_path: Path) -> None:
+    lines, outside = COPIES[form]
+    (tmp_path / "plan.txt").write_text("\n".join(lines) + "\n")
+    (source,) = recognise_sources(Content(tmp_path / "plan.txt"))
+    assert source.format is not None
+    source.delivery.write(Content(tmp_path / "plan.txt"), tmp_path / "undone.txt")
+    (piece,) = source.format.parse(Content(tmp_path / "undone.txt"), Hints("plan.txt"))
+    assert piece.frame("plans").select("planning_us", "execution_us").rows() == [(100.0, 200.0)]
+    assert piece.frame("plan_nodes").select("total_us", "actual_rows", "loops").rows() == [(20.0, 1.0, 1)]
+    assert piece.rejects.num_rows == outside
