@@ -21,7 +21,7 @@ from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.selection import Question, split_names
-from citus_analysis.runs.set_ups import LOAD, format_configuration
+from citus_analysis.runs.set_ups import LOAD, format_configuration, format_setup_value, split_configurations
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.stats import Interval, find_changes
 from citus_analysis.stats.change_points import (
@@ -35,8 +35,8 @@ from citus_analysis.stats.change_points import (
 from citus_analysis.stats.run_means import select_runs_with_metric
 from citus_analysis.stats.verdicts import get_metric_direction
 from citus_analysis.texts.numbers import format_number
-from citus_analysis.texts.tables import render_text_table
-from citus_analysis.texts.words import pluralize
+from citus_analysis.texts.tables import render_grouped_table
+from citus_analysis.texts.words import make_natural_key, pluralize
 from citus_analysis.units import US_PER_S
 
 # Results over time: series of metrics, their changes, and other changes near the same run.
@@ -319,16 +319,28 @@ def _row(series: TrackedSeries, change: TrackedChange) -> dict[str, object]:
     return dict.fromkeys(_CHANGES) | row
 
 
-def format_track(found: Track) -> str:
-    """A track as text: a line per series, then the changes with other changes near them, then notes."""
-    head = ("series", "runs", "mean", "latest level", "changes", "p")
+def format_track(found: Track, *, width: int | None = None) -> str:
+    """A track as text: a line per series, then the changes with other changes near them, then notes.
+
+    Args:
+        found: the track.
+        width: characters of a line of the table: of columns that do not fit, the first stand above the lines that have
+            them in common; None: all are columns.
+    """
+    shared, differing = split_configurations([{"metric": one.metric, **one.stratum} for one in found.series])
+    names = list(dict.fromkeys(name for one in differing for name in one))
+    head = (*names, "runs", "mean", "latest level", "changes", "p")
     rows = []
-    for one in found.series:
+    for one, facts in zip(found.series, differing, strict=True):
         values = one.runs["value"]
         latest = format_number(one.runs["level"][-1]) if one.runs.height else "-"
         p_value = "-" if one.found.p_value != one.found.p_value else f"{one.found.p_value:.2g}"
         mean = format_number(float(values.to_numpy().mean())) if one.runs.height else "-"
-        rows.append([one.name, str(one.found.n), mean, latest, str(len(one.standing)), p_value])
+        own = ["" if facts.get(name) is None else format_setup_value(name, facts[name]) for name in names]
+        rows.append([*own, str(one.found.n), mean, latest, str(len(one.standing)), p_value])
+    rows.sort(key=lambda row: [make_natural_key(cell) for cell in row[: len(names)]])
+    right = set(range(len(names), len(head)))
+    table = render_grouped_table(head, rows, movable=len(names), width=width, right=right)
     listed = [(series, change) for series in found.series for change in series.changes]
     lines = [f"{series.name}: {line}" for series, change in listed for line in change.summary_lines()]
     lines += [f"{series.name}: {spread.sentence()}" for series in found.series for spread in series.found.spreads]
@@ -336,7 +348,7 @@ def format_track(found: Track) -> str:
     notes = [*found.warnings, *([_CHOSEN] if found.changes else [])]
     parts = (
         found.summary_lines()[0],
-        "\n".join(render_text_table(head, rows)),
+        "\n".join([*([format_configuration(shared, "  ")] if shared else []), *table]),
         "\n".join(lines),
         "\n".join(f"note: {note}" for note in notes),
     )

@@ -196,10 +196,10 @@ def tabulate_correlated_changes(found: Explanation) -> pl.DataFrame:
 def format_explanation(found: Explanation) -> str:
     """Sentences, and a table of the causes."""
     rows = [
-        (part, format_number(size), f"{format_number(low)} to {format_number(high)}", format_p_value(p))
+        (format_number(size), f"{format_number(low)} to {format_number(high)}", format_p_value(p), part)
         for part, size, low, high, p, _ in tabulate_causes(found).iter_rows()
     ]
-    table = render_text_table(("part of the difference", "ms", "interval", "p"), rows, right=(1, 2, 3))
+    table = render_text_table(("ms", "interval", "p", "part of the difference"), rows, right=(0, 1, 2))
     total = f"all {pluralize(found.terms.height, 'term')}: {format_number(found.difference_us / US_PER_MS)} ms"
     shown = [
         f"{describe_top_contributors(one)}\n  ca.explorer.{one.top_contributors.call}"

@@ -54,33 +54,40 @@ def print_result(result: object, *, wide: bool = False) -> None:
         wide: print whole lines on a terminal too; in a pipe they always are whole.
     """
     if isinstance(result, str):
-        lines = list(map(make_printable, result.split("\n")))
-        fits = sys.stdout.isatty() and not wide
-        click.echo("\n".join(fit_text_to_terminal(lines) if fits else lines))
+        lines, width = list(map(make_printable, result.split("\n"))), get_output_width(wide=wide)
+        click.echo("\n".join(lines if width is None else fit_text_to_terminal(lines, width)))
     else:
         print_json(result)
 
 
-def fit_text_to_terminal(lines: Sequence[str], width: int | None = None) -> list[str]:
-    """Lines for a terminal: prose is folded at its width, and rows of a table are cut with `…`.
+def get_output_width(*, wide: bool = False) -> int | None:
+    """Characters of a line of the terminal; None in a pipe, and if lines shall be whole."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not wide else None
+
+
+def fit_text_to_terminal(lines: Sequence[str], width: int) -> list[str]:
+    """Lines for a terminal: prose and headings are folded at its width, and rows of a table are cut with `…`.
 
     Args:
-        lines: lines; two blanks within a line make it a row.
-        width: characters; by default those of the terminal.
+        lines: lines; two blanks within a line make it a row, and a heading if facts (`name=value`) follow.
+        width: characters.
 
     Example:
-        >>> fit_text_to_terminal(["note: two words", "name    value"], width=11)
-        ['note: two', '  words', 'name    va…']
+        >>> fit_text_to_terminal(["note: two words", "name    value", "mean  a=1  b=2"], width=11)
+        ['note: two', '  words', 'name    va…', 'mean  a=1', '  b=2']
     """
-    most = shutil.get_terminal_size().columns if width is None else width
+    from citus_analysis.texts.tables import fold_facts
+
     fitted: list[str] = []
     for line in lines:
-        if len(line) <= most:
+        if len(line) <= width:
             fitted.append(line)
+        elif all("=" in piece for piece in line.split("  ")[1:]) and "  " in line:
+            fitted += fold_facts(line.split("  "), width, indent="  ")
         elif "  " in line.strip():
-            fitted.append(f"{line[: most - 1]}…")
+            fitted.append(f"{line[: width - 1]}…")
         else:
-            fitted += textwrap.wrap(line, most, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            fitted += textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return fitted
 
 

@@ -18,7 +18,7 @@ from citus_analysis.runs.status import list_included_statuses, write_used_run_no
 from citus_analysis.schema import STATUSES
 from citus_analysis.stats.intervals import MeanMethod, choose_mean_method, mean_interval
 from citus_analysis.texts.numbers import format_number
-from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.tables import render_grouped_table
 from citus_analysis.texts.words import make_printable, pluralize
 from citus_analysis.units import better_direction
 
@@ -417,12 +417,16 @@ def _summarise_configuration(runs: pl.DataFrame, level: float, statuses: Collect
     return found | {METRIC: interval.estimate, **dict(zip(_INTERVAL, interval.ends, strict=True))}
 
 
-def format_configurations(configurations: pl.DataFrame, include_status: str | Collection[str] = ()) -> str:
+def format_configurations(
+    configurations: pl.DataFrame, include_status: str | Collection[str] = (), *, width: int | None = None
+) -> str:
     """The configurations as text: their common values, then one line each with the columns that differ.
 
     Args:
         configurations: result of :func:`list_configurations`.
         include_status: as it was given there.
+        width: characters of a line: of columns that do not fit, the first stand above the lines that have them in
+            common; None: all are columns.
     """
     columns = [name for name in configurations.columns if name in CONFIGURATION]
     common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]
@@ -445,8 +449,9 @@ def format_configurations(configurations: pl.DataFrame, include_status: str | Co
     )
     words = " or ".join(list_included_statuses(include_status))
     end = f"{total}; throughput in operations/s: mean of the runs that are {words}, with its interval"
-    table = render_text_table(head, rows, right=numbers | {len(head) - 2})
-    return "\n".join(line for line in (make_printable(shared), *table, end) if line)
+    right = numbers | {len(head) - 2}
+    table = render_grouped_table(head, rows, movable=len(differing), width=width, right=right)
+    return "\n".join([*([make_printable(shared)] if shared else []), *table, end])
 
 
 def _format_configuration_cell(column: str, value: object) -> str:

@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +48,89 @@ def render_text_table(
     ]
     lines = [_BETWEEN.join(cells).rstrip() for cells in zip(*padded, strict=True)]
     return [*lines[:1], _BETWEEN.join("-" * wide for wide in full), *lines[1:]] if ruled else lines
+
+
+def render_grouped_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    movable: int,
+    width: int | None = None,
+    right: Collection[int] = (),
+) -> list[str]:
+    r"""Lines of a table; columns that do not fit stand above the rows that have them in common.
+
+    Those go first that save most characters for each doubling of the number of groups.
+
+    Args:
+        head: names of the columns.
+        rows: cells; each row has one per column.
+        movable: number of leading columns that may stand above.
+        width: characters of the longest line; None: any. A table that is too long even so stays so.
+        right: indexes of the right-aligned columns.
+
+    Example:
+        >>> rows = [["with perf", "1", "10"], ["with perf", "2", "20"], ["usual", "1", "30"]]
+        >>> print(*render_grouped_table(["set_up", "workers", "mean"], rows, movable=2, width=16), sep="\n")
+        set_up=with perf
+        workers  mean
+        1        10
+        2        20
+        <BLANKLINE>
+        set_up=usual
+        workers  mean
+        1        30
+    """
+    kept, moved = list(range(len(head))), list[int]()
+    longest = [len(_BETWEEN) + max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(head)]
+    while True:
+        shown = [[row[place] for place in kept] for row in rows]
+        own_right = {number for number, place in enumerate(kept) if place in right}
+        first, *lines = render_text_table([head[place] for place in kept], shown, right=own_right)
+        candidates = [place for place in kept if place < movable]
+        if width is None or not candidates or max(map(len, (first, *lines))) <= width:
+            break
+        costs = {
+            place: math.log(_count_groups(rows, [*moved, place]) / _count_groups(rows, moved)) / longest[place]
+            for place in candidates
+        }
+        best = min(candidates, key=costs.__getitem__)
+        kept.remove(best)
+        moved = sorted([*moved, best])
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row, line in zip(rows, lines, strict=True):
+        groups.setdefault(tuple(row[place] for place in moved), []).append(line)
+    printed: list[str] = []
+    for cells, mine in groups.items():
+        facts = [f"{head[place]}={cell}" for place, cell in zip(moved, cells, strict=True) if cell]
+        printed += [*([""] if printed else []), *fold_facts(facts, width), first, *mine]
+    return printed or [first]
+
+
+def _count_groups(rows: Sequence[Sequence[str]], places: Sequence[int]) -> int:
+    """Number of groups of rows that have equal cells at some places; 1 if there are no rows."""
+    return max(len({tuple(row[place] for place in places) for row in rows}), 1)
+
+
+def fold_facts(facts: Sequence[str], width: int | None, indent: str = "") -> list[str]:
+    """Facts side by side, on as many lines as they need.
+
+    Args:
+        facts: texts that are not divided.
+        width: characters of a line; None: any.
+        indent: what further lines begin with.
+
+    Example:
+        >>> fold_facts(["phase=load", "threads=16", "drivers=1"], 24, indent="  ")
+        ['phase=load  threads=16', '  drivers=1']
+    """
+    lines: list[str] = []
+    for fact in facts:
+        if lines and (width is None or len(lines[-1]) + len(_BETWEEN) + len(fact) <= width):
+            lines[-1] += f"{_BETWEEN}{fact}"
+        else:
+            lines.append(f"{indent}{fact}" if lines else fact)
+    return lines
 
 
 # CSV that is safe to open in a spreadsheet: no text cell begins like a formula.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, SHARE, WIDE
-from citus_analysis.cli.output import print_result
+from citus_analysis.cli.output import get_output_width, print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.names import convert_to_place
@@ -31,4 +31,5 @@ def command(folder: Path | str, level: float, include_status: tuple[str, ...], a
     found = list_configurations(
         open_dataset(open_or_ingest_dataset(folder)), level=level, include_status=include_status
     )
-    print_result(found.to_dicts() if as_json else format_configurations(found, include_status), wide=wide)
+    text = format_configurations(found, include_status, width=get_output_width(wide=wide))
+    print_result(found.to_dicts() if as_json else text, wide=wide)

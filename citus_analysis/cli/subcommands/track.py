@@ -14,10 +14,11 @@ from citus_analysis.cli.options import (
     PLACE,
     POOL,
     SHARE,
+    WIDE,
     parse_column_names,
     parse_column_values,
 )
-from citus_analysis.cli.output import print_result
+from citus_analysis.cli.output import get_output_width, print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import CHANGE_ALPHA
 from citus_analysis.texts.words import make_printable
@@ -43,6 +44,7 @@ from citus_analysis.texts.words import make_printable
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
 @AS_JSON
+@WIDE
 def command(
     folders: tuple[Path | str, ...],
     metrics: tuple[str, ...],
@@ -53,6 +55,7 @@ def command(
     since: str | None,
     out: Path | None,
     as_json: bool,
+    wide: bool,
 ) -> int:
     """Find where metrics changed over the runs of several datasets, and other changes near them.
 
@@ -67,7 +70,7 @@ def command(
     columns, values = parse_column_names(pool), parse_column_values(only)
     begin = Path(since).name if since and since in map(str, folders) else since
     found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, include_status=include_status, since=begin)
-    print_result(found.to_dict() if as_json else format_track(found))
+    print_result(found.to_dict() if as_json else format_track(found, width=get_output_width(wide=wide)), wide=wide)
     if out is not None:
         parameters = {
             "datasets": ",".join(map(str, folders)),
