@@ -1029,6 +1029,7 @@ class _IngestPass:
 
     def _summary(self, plan: list[SourceFile]) -> IngestSummary:
         states = [state for item in plan if (state := self.manifest.sources.get(item.source_id))]
+        copies = {item.source_id for item in plan if item.same_as is not None}
         messages = list(self.messages)
         for state in states:
             if state.problem:
@@ -1058,7 +1059,10 @@ class _IngestPass:
             messages=tuple(messages),
             unrecognised_files=unrecognised,
             prefixes=tuple(write_prefix_notes(states)),
-            unread=(*write_coverage_notes(states), *write_empty_notes(states)),
+            unread=(
+                *write_coverage_notes(states),
+                *write_empty_notes(one for one in states if one.source_id not in copies),
+            ),
             design=tuple(self.design.remarks),
             copies=tuple(self.copies),
             hints=tuple(write_advice(self.manifest)),

@@ -34,6 +34,7 @@ Tree = Callable[..., Path]
 def ingest_runs(folder: Path, tmp_path: Path) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The runs of a folder, by their throughput, and what is said of copies."""
     summary = ingest([folder], tmp_path / "out")
+    assert summary.unread == (), "copies do hold results"
     return open_dataset(tmp_path / "out").runs().sort("throughput_ops_s"), summary.copies
 
 
