@@ -204,15 +204,6 @@ def state_monitoring(comparison: Comparison) -> ReportFinding:
     )
 
 
-def tabulate_published_findings(findings: pl.DataFrame) -> pl.DataFrame:
-    """Findings of the audit with fewer, wider columns: the place in one, the expected value beside the stated one."""
-    named = pl.when(pl.col("table").str.contains(r"^\d")).then(pl.format("table {}", "table")).otherwise("table")
-    place = pl.format("{}, {}", "source", named)
-    words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
-    shown = ("severity", "place", "row", "stated", "expected", "check", "explanation")
-    return findings.with_columns(place=place, check=words).select(shown)
-
-
 def write_band_sentence(fit: ScalingFit, level: float) -> str:
     """One sentence on the models that the band of a figure of fitted curves covers."""
     kind = "band: none" if not fit.candidates else "band" if fit.decided is None else "band: decided"
@@ -384,8 +375,13 @@ class PublishedReport:
         return select_unmeasured_rates(self.study.numbers, self.study.findings("red"))
 
     def findings_table(self, *severities: str) -> pl.DataFrame:
-        """Findings of the audit with these severities."""
-        return tabulate_published_findings(self.study.findings(*severities))
+        """Findings of the audit with these severities: the place in one column, expected beside stated values."""
+        findings = self.study.findings(*severities)
+        named = pl.when(pl.col("table").str.contains(r"^\d")).then(pl.format("table {}", "table")).otherwise("table")
+        place = pl.format("{}, {}", "source", named)
+        words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
+        shown = ("severity", "place", "row", "stated", "expected", "check", "explanation")
+        return findings.with_columns(place=place, check=words).select(shown)
 
     def claims_table(self) -> pl.DataFrame:
         """A row for each claim."""

@@ -325,27 +325,6 @@ def format_shown_statements(table: pl.DataFrame) -> pl.DataFrame:
     return shown.select(*first, *(name for name in shown.columns if name not in (*first, "fingerprint")), "fingerprint")
 
 
-def format_shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
-    """Percentiles of statements with their intervals, in ms: one row per statement, its text first."""
-    known = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
-    rows = known.select("text", "sent_by", "n").unique(["text", "sent_by"], maintain_order=True)
-    for (percentile,), part in known.group_by("percentile", maintain_order=True):
-        name = f"p{percentile:g}_ms"
-        named = {"estimate_ms": name, "low_ms": f"{name}_low", "high_ms": f"{name}_high"}
-        columns = convert_us_to_ms(part.select("text", "sent_by", "estimate_us", "low_us", "high_us")).rename(named)
-        rows = rows.join(columns, on=["text", "sent_by"], how="left", nulls_equal=True, maintain_order="left")
-    return rows
-
-
-def write_percentile_notes(profile: ServerProfile) -> list[str]:
-    """Limits of the intervals of the percentiles, each remark once, and the reasons why some are missing."""
-    remarks = profile.percentiles["warnings"].drop_nulls().str.split("; ").explode().unique(maintain_order=True)
-    absent = profile.percentiles.filter(pl.col("low_us").is_null()).height
-    general = [f"{remark[:1].upper()}{remark[1:]}." for remark in remarks if remark.startswith("one run:")]
-    few = {"percentiles": pluralize(absent, "percentile"), "every": profile.percentiles.height}
-    return [*general, *([TEMPLATES["no intervals"].format_map(few)] if absent else [])]
-
-
 #: Columns of statements that only the CSV file has: extremes in time, and identifiers for programs.
 _FOR_PROGRAMS: Final[tuple[str, ...]] = ("min_ms", "first_time", "last_time", "fingerprint", "statement_kind")
 
@@ -371,31 +350,6 @@ def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
         for name, table in profile.by_group.items()
         if table[name].count()
     }
-
-
-def write_distributed_notes(distributed: pl.DataFrame) -> list[str]:
-    """Notes on parts that times of distributed statements leave out or contain, each once with its statements.
-
-    Args:
-        distributed: `statement_kind`, `executed`, `quantity`, `warning` and `note`.
-    """
-    said: dict[str, list[str]] = {}
-    for row in distributed.iter_rows(named=True):
-        # A warning about P repeats that about T, which contains P.
-        warning = row["warning"] if row["quantity"] != "P" else None
-        for text in (warning, row["note"]):
-            if text:
-                said.setdefault(text, []).append(f"{row['executed']} {str(row['statement_kind']).upper()}")
-    about = {text: join_words(sorted(set(kinds))) for text, kinds in said.items()}
-    template = TEMPLATES["left out"]
-    return [template.format(kinds=f"{kinds[:1].upper()}{kinds[1:]}", note=text) for text, kinds in about.items()]
-
-
-def tabulate_statement_ratios(comparison: ServerComparison) -> pl.DataFrame:
-    """Compared statements with `name`, `ratio`, `low`, `high` and `verdict`, for a figure."""
-    rows = comparison.statements.drop_nulls("verdict")
-    names = [f"{number}. {_shorten_statement_text(text)[:40]}" for number, text in enumerate(rows["text"], 1)]
-    return rows.with_columns(pl.Series("name", names, pl.String)).select("name", "ratio", "low", "high", "verdict")
 
 
 @dataclass(frozen=True)
@@ -427,13 +381,27 @@ class ServerReport:
 
     @property
     def percentile_notes(self) -> list[str]:
-        """Limits of the intervals of percentiles."""
-        return write_percentile_notes(self.profile)
+        """Limits of the intervals of percentiles, each remark once, and the reasons why some are missing."""
+        found = self.profile.percentiles
+        remarks = found["warnings"].drop_nulls().str.split("; ").explode().unique(maintain_order=True)
+        absent = found.filter(pl.col("low_us").is_null()).height
+        general = [f"{remark[:1].upper()}{remark[1:]}." for remark in remarks if remark.startswith("one run:")]
+        few = {"percentiles": pluralize(absent, "percentile"), "every": found.height}
+        return [*general, *([TEMPLATES["no intervals"].format_map(few)] if absent else [])]
 
     @property
     def distributed_notes(self) -> list[str]:
-        """What times of distributed statements leave out or contain."""
-        return write_distributed_notes(self.profile.distributed)
+        """What times of distributed statements leave out or contain, each note once with its statements."""
+        said: dict[str, list[str]] = {}
+        for row in self.profile.distributed.iter_rows(named=True):
+            # A warning about P repeats that about T, which contains P.
+            warning = row["warning"] if row["quantity"] != "P" else None
+            for text in (warning, row["note"]):
+                if text:
+                    said.setdefault(text, []).append(f"{row['executed']} {str(row['statement_kind']).upper()}")
+        about = {text: join_words(sorted(set(kinds))) for text, kinds in said.items()}
+        template = TEMPLATES["left out"]
+        return [template.format(kinds=f"{kinds[:1].upper()}{kinds[1:]}", note=text) for text, kinds in about.items()]
 
     def coverage_table(self) -> pl.DataFrame:
         """What was understood of each log."""
@@ -444,16 +412,27 @@ class ServerReport:
         return format_shown_statements(self.profile.by_fingerprint)
 
     def percentiles_table(self) -> pl.DataFrame:
-        """Percentiles of these statements with their intervals."""
-        return format_shown_percentiles(self.profile)
+        """Percentiles of statements with their intervals, in ms: one row per statement, its text first."""
+        known = self.profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
+        rows = known.select("text", "sent_by", "n").unique(["text", "sent_by"], maintain_order=True)
+        for (percentile,), part in known.group_by("percentile", maintain_order=True):
+            name = f"p{percentile:g}_ms"
+            named = {"estimate_ms": name, "low_ms": f"{name}_low", "high_ms": f"{name}_high"}
+            columns = convert_us_to_ms(part.select("text", "sent_by", "estimate_us", "low_us", "high_us")).rename(named)
+            rows = rows.join(columns, on=["text", "sent_by"], how="left", nulls_equal=True, maintain_order="left")
+        return rows
 
     def group_tables(self) -> dict[str, pl.DataFrame]:
         """Statements by kind, database, user ..."""
         return group_tables(self.profile)
 
     def ratios_table(self) -> pl.DataFrame:
-        """Mean durations of statements over those of the base; empty without a base."""
-        return pl.DataFrame() if self.comparison is None else tabulate_statement_ratios(self.comparison)
+        """Mean durations of statements over those of the base, for a figure; empty without a base."""
+        if self.comparison is None:
+            return pl.DataFrame()
+        rows = self.comparison.statements.drop_nulls("verdict")
+        names = [f"{number}. {_shorten_statement_text(text)[:40]}" for number, text in enumerate(rows["text"], 1)]
+        return rows.with_columns(pl.Series("name", names, pl.String)).select("name", "ratio", "low", "high", "verdict")
 
 
 def study_servers(

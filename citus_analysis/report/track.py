@@ -110,52 +110,10 @@ def _state_change(series: TrackedSeries, change: TrackedChange) -> ReportFinding
     )
 
 
-def track_figures(found: Track) -> list[go.Figure]:
-    """One figure for each series, those with changes first; at most twelve."""
-    drawn = (one for one in found.series if one.found.n)
-    ordered = sorted(drawn, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
-    return [plot_track(one.runs, metric=one.metric, points=one.found.points, title=one.name) for one in ordered]
-
-
-def changes_table(found: Track) -> pl.DataFrame:
-    """The changes for readers: series, state, place and size with intervals, the runs beside it, what moved there."""
-    table = found.changes_frame()
-    rows = [
-        {
-            "series": series.name,
-            "state": change.alarm.sentence(),
-            "run": _between(change),
-            "change": change.size_words(),
-            "last_run_before": change.last_before.words(),
-            "first_run_after": change.first_after.words(),
-            "p": format_p_value(change.point.p_value) if change.point else "",
-            "moved": "; ".join(change.moved),
-        }
-        for series in found.series
-        for change in series.changes
-    ]
-    return pl.DataFrame(rows) if rows else table.select("series", "state").clear()
-
-
 def _between(change: TrackedChange) -> str:
     if change.point is None or change.point.between[0] == change.point.between[1]:
         return str(change.place + 1)
     return f"{change.place + 1} [{change.point.between[0] + 1}, {change.point.between[1] + 1}]"
-
-
-def tabulate_series(found: Track) -> pl.DataFrame:
-    """The series for readers: runs, changes, and the level of their latest part."""
-    rows = [
-        {
-            "series": one.name,
-            "runs": one.found.n,
-            "changes": len(one.standing),
-            "latest_level": one.runs["level"][-1],
-            "p": format_p_value(one.found.p_value) if one.found.judged else "too few runs",
-        }
-        for one in found.series
-    ]
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 @dataclass(frozen=True)
@@ -179,16 +137,43 @@ class TrackReport:
         return self.track.warnings
 
     def plot(self) -> list[go.Figure]:
-        """The series over time, those with changes first."""
-        return track_figures(self.track)
+        """One figure for each series, those with changes first; at most twelve."""
+        drawn = (one for one in self.track.series if one.found.n)
+        ordered = sorted(drawn, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
+        return [plot_track(one.runs, metric=one.metric, points=one.found.points, title=one.name) for one in ordered]
 
     def changes_table(self) -> pl.DataFrame:
-        """The changes, with the runs beside them."""
-        return changes_table(self.track)
+        """The changes for readers: series, state, place, size with interval, the runs beside it, what moved there."""
+        table = self.track.changes_frame()
+        rows = [
+            {
+                "series": series.name,
+                "state": change.alarm.sentence(),
+                "run": _between(change),
+                "change": change.size_words(),
+                "last_run_before": change.last_before.words(),
+                "first_run_after": change.first_after.words(),
+                "p": format_p_value(change.point.p_value) if change.point else "",
+                "moved": "; ".join(change.moved),
+            }
+            for series in self.track.series
+            for change in series.changes
+        ]
+        return pl.DataFrame(rows) if rows else table.select("series", "state").clear()
 
     def series_table(self) -> pl.DataFrame:
-        """The series, and the level of their latest part."""
-        return tabulate_series(self.track)
+        """The series for readers: runs, changes, and the level of their latest part."""
+        rows = [
+            {
+                "series": one.name,
+                "runs": one.found.n,
+                "changes": len(one.standing),
+                "latest_level": one.runs["level"][-1],
+                "p": format_p_value(one.found.p_value) if one.found.judged else "too few runs",
+            }
+            for one in self.track.series
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def track_datasets(
