@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.attribution.evidence import explain_unlike_thresholds
 from citus_analysis.attribution.observed import RUN
 from citus_analysis.bottleneck.profiles import (
     build_stack_frames,
@@ -373,10 +374,12 @@ class PlanChanges:
         nodes: of each statement and node: `node`, `path`, plans, `rows` (given or removed), `expected_rows` and
             `self_ms` of an execution on each side; of the time the interval of its difference, `low` and `high`, and
             `p` (Welch over runs, adjusted by Holm).
+        unlike: why plans of short executions were logged on one side only, so that they are left out; empty if not.
     """
 
     statements: pl.DataFrame
     nodes: pl.DataFrame
+    unlike: str = ""
 
 
 def plan_changes(sides: Observed, *, level: float) -> PlanChanges | None:
@@ -389,12 +392,27 @@ def plan_changes(sides: Observed, *, level: float) -> PlanChanges | None:
     if sides.unit != "run":
         return None
     read = [_read_plan_nodes(source, side.table) for source, side in zip(sides.sources, sides.both, strict=True)]
+    logged = [_read_plan_durations(source, nodes) for source, nodes in zip(sides.sources, read, strict=True)]
+    base, other = (one["duration_us"].to_numpy() for one in logged)
+    unlike, least_us = explain_unlike_thresholds((base, other), (sides.both[0].name, sides.both[1].name))
+    if unlike:
+        short = [one.filter(pl.col("duration_us") < least_us) for one in logged]
+        read = [nodes.join(one, on=KEY, how="anti") for nodes, one in zip(read, short, strict=True)]
     both = pl.concat([one.with_columns(side=pl.lit(i)) for i, one in enumerate(read)], how="vertical_relaxed")
     known = both.group_by("fingerprint").agg(pl.col("side").n_unique()).filter(pl.col("side") == len(read))
     nodes = both.join(known.select("fingerprint"), on="fingerprint")
     if nodes.is_empty():
         return None
-    return PlanChanges(_compare_statement_plans(nodes, level), _compare_plan_nodes(nodes, level))
+    unlike = f"plans: {unlike}, which are left out" if unlike else ""
+    return PlanChanges(_compare_statement_plans(nodes, level), _compare_plan_nodes(nodes, level), unlike)
+
+
+def _read_plan_durations(source: TableSource, nodes: pl.DataFrame) -> pl.DataFrame:
+    """How long the executions took of which auto_explain logged a plan: the key of the plan, and `duration_us`."""
+    plans = convert_to_polars(source.table("plans")).join(nodes.select(KEY).unique(), on=KEY, how="semi")
+    events = scan_source_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
+    durations = events.select("source_id", "byte_offset", "duration_us").drop_nulls().collect()
+    return plans.join(durations, on=["source_id", "byte_offset"]).select(*KEY, "duration_us")
 
 
 def _read_plan_nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:

@@ -116,6 +116,7 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         if with_mechanisms and is_divided
         else ()
     )
+    plans = plan_changes(sides, level=level) if with_mechanisms else None
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
@@ -132,10 +133,15 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
         throughput_account=_build_throughput_attribution(account, loops, groups) if loops else None,
-        warnings=(*sides.warnings, *notes, *([_OF_THIS_PAIR] if sides.unit == "run" and with_mechanisms else [])),
+        warnings=(
+            *sides.warnings,
+            *notes,
+            *([plans.unlike] if plans and plans.unlike else []),
+            *([_OF_THIS_PAIR] if sides.unit == "run" and with_mechanisms else []),
+        ),
         unit=sides.unit,
         stacks=stack_changes(sides, level=level),
-        plans=plan_changes(sides, level=level) if with_mechanisms else None,
+        plans=plans,
         skew=compare_shard_skew(sides, level=level) if with_mechanisms and is_divided else pl.DataFrame(),
         compared=sides.compared,
     )

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -17,8 +18,15 @@ SHAPES: dict[str, list[tuple[str, str | None, str | None, float, float]]] = {
 }
 
 
-def source(side: int, shapes: list[str], queries: bool = True, tasks: int | None = None) -> Any:
-    """A dataset with one plan for each shape, of runs in turn."""
+def draw_durations(side: int, number: int) -> list[float]:
+    """Times of executions, in µs."""
+    return [float(us) for us in np.random.default_rng(side).lognormal(9.2, 0.7, number)]
+
+
+def source(
+    side: int, shapes: list[str], queries: bool = True, tasks: int | None = None, threshold_us: float = 0.0
+) -> Any:
+    """A dataset with one plan for each shape, of runs in turn; auto_explain logs those of some time."""
     plans, nodes = [], []
     for i, shape in enumerate(shapes):
         shard = 102_000 + 7 * side + i
@@ -34,7 +42,13 @@ def source(side: int, shapes: list[str], queries: bool = True, tasks: int | None
             }
             measured = {"total_us": time + i, "loops": 1, "actual_rows": rows, "estimated_rows": 9.0}
             nodes.append({**key, **place, **named, **measured, "removed_rows": 995.0 if name == "Seq Scan" else None})
+    durations = draw_durations(side, len(shapes))
+    logged = [{"source_id": f"s{side}", "byte_offset": i, "duration_us": us} for i, us in enumerate(durations)]
+    if threshold_us:
+        kept = {i for i, us in enumerate(durations) if us >= threshold_us}
+        plans, nodes = ([one for one in rows if one["plan"] in kept] for rows in (plans, nodes))
     tables = {
+        "log_events": pl.DataFrame(logged).with_columns(kind=pl.lit("plan")),
         "plans": pl.DataFrame(plans, schema_overrides={"query": pl.String, "task_count": pl.Int32}),
         "plan_nodes": pl.DataFrame(nodes),
         "sources": pl.DataFrame({"source_id": [f"s{side}"], "path": ["x/explain/plans-0-1.json"]}),
@@ -43,12 +57,19 @@ def source(side: int, shapes: list[str], queries: bool = True, tasks: int | None
 
 
 def compared(
-    before: list[str], after: list[str], queries: bool = True, tasks: tuple[int, int] | None = None
+    before: list[str],
+    after: list[str],
+    queries: bool = True,
+    tasks: tuple[int, int] | None = None,
+    threshold_us: float = 0.0,
 ) -> PlanChanges:
     numbers = tasks or (None, None)
-    sources = (source(0, before, queries, numbers[0]), source(1, after, queries, numbers[1]))
+    sources = (source(0, before, queries, numbers[0]), source(1, after, queries, numbers[1], threshold_us))
     both = [
-        SimpleNamespace(table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}))
+        SimpleNamespace(
+            name=f"side{i}",
+            table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}),
+        )
         for i in (0, 1)
     ]
     found = plan_changes(SimpleNamespace(unit="run", sources=sources, both=both), level=0.95)  # type: ignore[arg-type] # what it uses of sides
@@ -89,9 +110,12 @@ def test_times_of_the_same_node_are_compared_over_runs() -> None:
     slower = (
         sources[1].table("plan_nodes").with_columns(pl.col("total_us") * pl.col("depth").replace_strict({0: 5, 1: 14}))
     )
-    tables = {name: sources[1].table(name) for name in ("plans", "sources")} | {"plan_nodes": slower}
+    tables = {name: sources[1].table(name) for name in ("plans", "sources", "log_events")} | {"plan_nodes": slower}
     both = [
-        SimpleNamespace(table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}))
+        SimpleNamespace(
+            name=f"side{i}",
+            table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}),
+        )
         for i in (0, 1)
     ]
     sides = SimpleNamespace(unit="run", sources=(sources[0], SimpleNamespace(table=tables.__getitem__)), both=both)
@@ -109,3 +133,15 @@ def test_more_tasks_are_another_plan() -> None:
     assert (row["changed"], row["before"], row["after"]) == (True, "8 tasks", "16 tasks")
     assert (row["base_tasks"], row["other_tasks"]) == (8, 16)
     assert "8 tasks (3 plans) became 16 tasks (3 plans)" in state_plans(found, 0.95)[0].sentence
+
+
+def test_plans_of_short_executions_that_one_side_left_out_count_on_neither() -> None:
+    """Long executions scan, short ones use the index, on both sides: another threshold of auto_explain is no change."""
+    shapes = [["scan" if us >= 10_000 else "index" for us in draw_durations(side, 400)] for side in (0, 1)]
+    found = compared(shapes[0], shapes[1], threshold_us=10_000)
+    assert found.unlike == (
+        "plans: side1 logged only statements of at least 10 ms, side0 also shorter ones, which are left out"
+    )
+    assert not found.statements["changed"].any()
+    assert found.statements["base_plans"][0] == shapes[0].count("scan")
+    assert compared(shapes[0], shapes[1]).unlike == ""
