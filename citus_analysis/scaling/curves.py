@@ -111,8 +111,10 @@ class ScalingCurve(DisplayMixin):
         """Whether throughput grew with size, in one sentence."""
         growth = self.growth
         span = f"from {growth.label_b} to {growth.label_a} {self.x}"
-        tested = f"; {describe_p_values(growth)}" if growth.ratio.exists else ""
-        return f"throughput {CHANGE_WORDS[growth.verdict]} {span}: {growth.verdict}, factor {growth.deciding}{tested}."
+        if not growth.ratio.exists:
+            return f"throughput {span}: factor {growth.deciding}, without a verdict."
+        verdict = CHANGE_WORDS[growth.verdict]
+        return f"throughput {verdict} {span}: {growth.verdict}, factor {growth.deciding}; {describe_p_values(growth)}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

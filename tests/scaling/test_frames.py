@@ -141,3 +141,9 @@ def test_recorded_configurations_compare_as_they_should(runs: pl.DataFrame) -> N
     assert "faster" not in verdicts.values()
     text = format_comparison(result)
     assert "slower on its own, but not after Holm's adjustment" in text
+
+
+def test_single_runs_have_a_factor_without_a_verdict() -> None:
+    runs = pl.DataFrame({"workers": [1, 2], "throughput_ops_s": [100.0, 180.0]})
+    (curve,) = scaling.scale_runs(runs, "workers", models=())
+    assert curve.sentence() == "throughput from 1 to 2 workers: factor 1.8 (no interval, n = 1), without a verdict."
