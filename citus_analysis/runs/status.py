@@ -85,6 +85,8 @@ _IDLE: Final = pl.col("threads") - pl.col("connected_threads")
 _ENDED_EARLY: Final = (
     pl.when(pl.col("throughput_ops_s").is_not_null())
     .then(pl.format("incomplete results of {} of {} clients: aborted, or cut", "incomplete", "main_clients"))
+    .when(pl.col("operations_done") == 0)
+    .then(pl.lit("no operation was done, and no throughput printed"))
     .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
 )
 _OF_MONITOR: Final = pl.col("monitor_operations")
