@@ -3,6 +3,7 @@ from .change_points import find_changes as find_changes
 from .drift import detect_drift as detect_drift
 from .gates import gate as gate
 from .independence import check_independence as check_independence
+from .intervals import estimate_mean_from_summary as estimate_mean_from_summary
 from .intervals import mean_interval as mean_interval
 from .intervals import median_interval as median_interval
 from .intervals import ratio_interval as ratio_interval
