@@ -207,11 +207,8 @@ class Inspection:
         counts = Counter(int(str(row["runs"])) for row in self.cells)
         usual = max(counts, key=lambda number: (counts[number], number))
         odd = sum(count for number, count in counts.items() if number != usual)
-        return (
-            [f"{pluralize(odd, 'cell')} of {len(self.cells)} without the usual {pluralize(usual, 'run')}"]
-            if odd
-            else []
-        )
+        has = "has" if odd == 1 else "have"
+        return [f"{odd} of {len(self.cells)} cells {has} another number of runs than {usual}"] if odd else []
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -248,7 +248,8 @@ def _state_events(profile: ServerProfile) -> ReportFinding:
     }
     some = [f"{pluralize(counts[what], noun)}{more}" for what, (noun, more) in nouns.items() if counts[what]]
     none = [choose_noun_form(2, noun) for what, (noun, _) in nouns.items() if not counts[what]]
-    events = ", but ".join([*([join_words(some)] if some else []), *([f"no {join_words(none)}"] if none else [])])
+    denied = [f"no {join_words(none, word='or')}"] if none else []
+    events = ", but ".join([*([join_words(some)] if some else []), *denied])
     return state(TEMPLATES, "events", [FindingNumber(what, estimate=counts[what]) for what in nouns], events=events)
 
 

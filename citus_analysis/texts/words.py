@@ -111,15 +111,20 @@ def make_size_expr(workers: str = "workers") -> pl.Expr:
     return pl.when(single).then(pl.lit(format_cluster_size(0))).otherwise(make_counted_expr(workers, "worker"))
 
 
-def join_words(items: Sequence[str], most: int = 8) -> str:
+def join_words(items: Sequence[str], most: int = 8, word: str = "and") -> str:
     """Items as a list in a sentence; beyond `most`, the rest is counted.
 
+    Args:
+        items: the items.
+        most: number of items that are listed.
+        word: what stands before the last one; `or` after a negation.
+
     Example:
-        >>> join_words(["a", "b", "c"]), join_words(["a", "b", "c"], most=1)
-        ('a, b and c', 'a and 2 more')
+        >>> join_words(["a", "b", "c"]), join_words(["a", "b", "c"], most=1), join_words(["a", "b"], word="or")
+        ('a, b and c', 'a and 2 more', 'a or b')
     """
     shown = [*items[:most], f"{len(items) - most} more"] if len(items) > most else list(items)
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "none"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {word} {shown[-1]}" if shown else "none"
 
 
 # Names sorted by the numbers in them: w2 before w10.

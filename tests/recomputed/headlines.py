@@ -199,7 +199,7 @@ def deny_warnings(truth: Truth, said: Said) -> Expected:
 @binds(
     "server",
     "The servers logged <n> completed checkpoints, but no lock waits, deadlocks, automatic vacuums, temporary files "
-    "and ended sessions; other events may have occurred that they are not configured to log.",
+    "or ended sessions; other events may have occurred that they are not configured to log.",
 )
 def count_events(truth: Truth, said: Said) -> Expected:
     """Records of other events than statements."""

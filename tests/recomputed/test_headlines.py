@@ -26,7 +26,7 @@ def test_every_number_of_a_headline_follows_from_the_raw_files(
 
 def test_a_number_that_is_off_or_unknown_is_a_complaint(truth: Truth) -> None:
     right = "The servers logged 79 completed checkpoints, but no lock waits, deadlocks, automatic vacuums, temporary "
-    right += "files and ended sessions; other events may have occurred that they are not configured to log."
+    right += "files or ended sessions; other events may have occurred that they are not configured to log."
     assert complain("server", right, truth) == []
     (off,) = complain("server", right.replace("79", "80"), truth)
     assert "80 is 79 by the raw files" in off
