@@ -425,18 +425,24 @@ def _compared(truth: Truth) -> list[tuple[str, str, float, float]]:
     return found
 
 
-@binds(
-    "comparison",
-    "<n> of <n> comparisons are inconclusive (ratios from <n> to <n>); in <n> of them one side has a single "
-    "run and so no "
-    "spread.",
-)
+@binds("comparison", "<n> of <n> comparisons are inconclusive (ratios from <n> to <n>).")
 def count_undecided(truth: Truth, said: Said) -> Expected:
     """Comparisons that the runs do not decide."""
     found = _compared(truth)
-    undecided = [one for one in found if not one[3] <= ALPHA]
-    ratios = [one[2] for one in undecided]
-    return [len(undecided), len(found), min(ratios), max(ratios), sum(one[3] != one[3] for one in undecided)]
+    ratios = [ratio for *_, ratio, p in found if p > ALPHA]
+    return [len(ratios), len(found), min(ratios), max(ratios)]
+
+
+@binds(
+    "comparison",
+    "<n> of <n> comparisons have a ratio without a verdict (ratios from <n> to <n>): one side has a single run and so "
+    "no spread.",
+)
+def count_single_runs(truth: Truth, said: Said) -> Expected:
+    """Comparisons without a p-value."""
+    found = _compared(truth)
+    ratios = [ratio for *_, ratio, p in found if p != p]
+    return [len(ratios), len(found), min(ratios), max(ratios)]
 
 
 @binds("comparison", "<n> set-ups were compared with “<text>”, in <n> comparisons.")
