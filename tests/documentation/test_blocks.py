@@ -106,7 +106,7 @@ def test_what_the_readme_makes_is_ignored() -> None:
 
 #: Functions of SQL, types and programs of others that the pages name, a class of plug-ins, and a result's method.
 FOREIGN = {
-    "Opening",
+    "StartMarker",
     "checks",
     "now",
     "numeric",
