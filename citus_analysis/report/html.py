@@ -189,6 +189,10 @@ def collect_data_facts(notebook: Notebook) -> dict[str, str]:
     return {name: fact for place in _list_output_metadata(notebook) for name, fact in place.get("facts", {}).items()}
 
 
+#: A cell, in JSON, that was to stay on one line, but holds a name that is longer than the one it had.
+_UNBROKEN_LONG_CELL: Final = re.compile(r'(<td class=\\")short(\\">)(?=[^<]{37})')
+
+
 def replace_system_names(notebook: Notebook) -> Notebook:
     """An executed notebook whose sentences, tables and figures call systems what they are (:meth:`Page.footer`).
 
@@ -208,6 +212,7 @@ def replace_system_names(notebook: Notebook) -> Notebook:
             for said in words.values():
                 # A sentence that begins with system and operation need not say the operation again.
                 text = text.replace(f"{said}, {said.partition(' on ')[0]}: ", f"{said}: ")
+            text = _UNBROKEN_LONG_CELL.sub(r"\1long\2", text)
             cell["outputs"] = json.loads(text)  # noqa: TID251 - the text above
     return notebook
 

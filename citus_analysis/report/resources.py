@@ -46,9 +46,11 @@ TEMPLATES: Final = {
     "throttling": "The kernel limited {groups} to a share of CPU time and stopped {them} in {share} % of its periods "
     "(means of runs). A stopped server continues at the beginning of the next period: times of statements grow in "
     "steps of a period, and samples of a whole machine's CPUs do not show how busy a node was.",
-    "foreign work": "A machine did work that is not the run's own in {number} of {runs}, for {seconds:.0f} s between "
-    "{begin} and {end} UTC, which took {amount} of its CPU time ({systems}). {these} doubtful and {enter} no mean "
-    "unless allowed.",
+    "foreign work": "In {number} of {runs}, a machine did so much work that is not the run's own that {these} doubtful "
+    "and {enter} no mean unless allowed: for {seconds:.0f} s between {begin} and {end} UTC, it took {amount} of its "
+    "CPU time ({systems}).",
+    "little foreign work": "No machine did so much other work that a run is doubtful ({runs} compared; {some} had "
+    "some, for {seconds:.0f} s in all).",
     "no foreign work": "No machine did other work that shows in its CPU time ({runs} compared).",
     "foreign work unknown": "Whether a machine did other work is not known of {runs}, which {have} fewer than three "
     "others of {their} kind, and neither pidstat nor control groups that account for nodes and clients.",
@@ -109,7 +111,10 @@ def state_foreign_work(foreign: ForeignWork) -> list[ReportFinding]:
     blind = state(TEMPLATES, "foreign work unknown", runs=pluralize(unknown, "run"), have=have, their=their)
     notes = [blind] if unknown else []
     if found.is_empty():
-        return [*([state(TEMPLATES, "no foreign work", runs=runs)] if judged.height else []), *notes]
+        some = judged.filter(pl.col("foreign_s") > 0)
+        kind = "little foreign work" if some.height else "no foreign work"
+        found_none = state(TEMPLATES, kind, (), runs=runs, some=some.height, seconds=some["foreign_s"].sum())
+        return [*([found_none] if judged.height else []), *notes]
     least, most = (float(str(value)) for value in (found["foreign_percent"].min(), found["foreign_percent"].max()))
     times = found.select(
         pl.col("begin_time").min().dt.strftime("%Y-%m-%d %H:%M:%S"), pl.col("end_time").max().dt.strftime("%H:%M:%S")
@@ -134,7 +139,7 @@ def state_foreign_work(foreign: ForeignWork) -> list[ReportFinding]:
             end=end,
             amount=f"{least:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %",
             systems="; ".join([*systems[:_NAMED], *more]),
-            these="These runs are" if many else "This run is",
+            these="these runs are" if many else "this run is",
             enter="enter" if many else "enters",
         ),
         *notes,

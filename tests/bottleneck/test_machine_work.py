@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -202,8 +203,16 @@ def test_sentences_name_the_runs_the_seconds_and_the_amount_or_that_there_was_no
     (quiet,) = state_foreign_work(find_foreign_work(_study(0)))
     assert str(quiet) == "No machine did other work that shows in its CPU time (20 runs compared)."
     (found,) = state_foreign_work(find_foreign_work(_study(0, {("any", 2): (10, 25, 45.0)})))
-    assert found.sentence.startswith("A machine did work that is not the run's own in 1 of 20 runs, for 15 s between")
-    assert found.sentence.endswith("of its CPU time (any). This run is doubtful and enters no mean unless allowed.")
+    assert found.sentence.startswith(
+        "In 1 of 20 runs, a machine did so much work that is not the run's own that this run is doubtful and enters no "
+        "mean unless allowed: for 15 s between"
+    )
+    assert found.sentence.endswith("of its CPU time (any).")
+    study = find_foreign_work(_study(0, {("any", 2): (10, 25, 45.0)}))
+    (little,) = state_foreign_work(replace(study, runs=study.runs.with_columns(is_doubtful=False)))
+    assert str(little) == (
+        "No machine did so much other work that a run is doubtful (20 runs compared; 1 had some, for 15 s in all)."
+    )
     (blind,) = state_foreign_work(find_foreign_work(_study(0, iterations=2, set_ups=("any",))))
     assert blind.sentence.startswith(
         "Whether a machine did other work is not known of 2 runs, which have fewer than three"

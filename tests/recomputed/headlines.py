@@ -680,15 +680,13 @@ def find_throttled(truth: Truth, said: Said) -> Expected:
 
 @binds(
     "resources",
-    "A machine did work that is not the run's own in <n> of <n> runs, for <n> s between <time> and <clock> "
-    "UTC, which took "
-    "<n> to <n> % of its CPU time (<text>). These runs are doubtful and enter no mean unless allowed.",
+    "In <n> of <n> runs, a machine did so much work that is not the run's own that these runs are doubtful and enter "
+    "no mean unless allowed: for <n> s between <time> and <clock> UTC, it took <n> to <n> % of its CPU time (<text>).",
 )
 @binds(
     "resources",
-    "A machine did work that is not the run's own in <n> of <n> runs, for <n> s between <time> and <clock> "
-    "UTC, which took "
-    "<n> % of its CPU time (<text>). This run is doubtful and enters no mean unless allowed.",
+    "In <n> of <n> runs, a machine did so much work that is not the run's own that this run is doubtful and enters "
+    "no mean unless allowed: for <n> s between <time> and <clock> UTC, it took <n> % of its CPU time (<text>).",
 )
 def find_foreign(truth: Truth, said: Said) -> Expected:
     """Runs with more user CPU than others at the same throughput, after the start of the clients.

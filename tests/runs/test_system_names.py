@@ -56,3 +56,13 @@ def test_names_within_paths_and_other_names_stay() -> None:
         "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
         "<td>SELECT on 1 worker</td>"
     )
+
+
+def test_a_name_that_is_longer_than_the_id_may_take_two_lines() -> None:
+    long = "INSERT on 4 workers, 32 threads, a checkpoint every 30 s"
+    cells = '<td class="short">w4-load</td><td class="short">w4-c</td>'
+    systems = {"w4-load": long, "w4-c": "SELECT"}
+    place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": cells}}
+    notebook = replace_system_names(cast(Notebook, {"cells": [{"cell_type": "code", "outputs": [place]}]}))
+    (output,) = notebook["cells"][0]["outputs"]
+    assert output["data"]["text/html"] == f'<td class="long">{long}</td><td class="short">SELECT</td>'
