@@ -100,7 +100,10 @@ def scale_runs(
     check_columns(frame, (x, *(question.within or ()), *question.pool))
     if frame.schema[x] == pl.String and x in studied.factors:
         numbers = frame[x].cast(pl.Float64, strict=False)
-        frame = frame.with_columns(numbers) if numbers.null_count() == frame[x].null_count() else frame
+        if numbers.null_count() == frame[x].null_count():
+            # Whole numbers are printed as such.
+            is_whole = bool((numbers.drop_nulls() % 1 == 0).all())
+            frame = frame.with_columns(numbers.cast(pl.Int64) if is_whole else numbers)
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
     usable_runs, notes = select_measured_runs(frame, metric, question.include_status, question.only)

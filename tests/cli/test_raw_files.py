@@ -122,6 +122,19 @@ def test_a_curve_is_suggested_of_enough_runs_that_are_alike(
     assert ("scale" in capsys.readouterr().out) == curve
 
 
+def test_a_stated_factor_of_numbers_leads_to_its_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for cpus in (2, 4, 8):
+        for repeat in (1, 2, 3):
+            write_pgbench(tmp_path / f"runs/box-{cpus}vc/try{repeat}.log", 16, 190 * cpus + repeat)
+    (tmp_path / "runs/identity.yml").write_text('files:\n  - pattern: "box-{cpus}vc/try{iteration}.log"\n')
+    assert main([str(tmp_path / "runs")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (curve,) = [line.partition("citus-analysis ")[2] for line in lines if "scale" in line]
+    assert curve.endswith("--x cpus")
+    assert main(curve.split()) == 0
+    assert "throughput grows from 2 to 8 cpus: faster" in capsys.readouterr().out
+
+
 def test_logs_without_a_command_lead_to_their_page(capsys: pytest.CaptureFixture[str]) -> None:
     log = next((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log.zst"))
     assert main([str(log)]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from citus_analysis.dataset import Inspection
 
 _MOST_KINDS: Final = 6
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 @click.command("first")
@@ -86,23 +88,30 @@ def _suggest_for_results(sources: Sequence[Path | str], typed: str) -> Iterator[
             yield said, f"compare {typed} --by {shlex.quote(name)}"
 
 
-def _suggest_next_commands(
-    found: Inspection, typed: str, beside: str, sources: Sequence[Path | str]
-) -> Iterator[tuple[str, str]]:
-    """What there is, and the command that shows it."""
-    from citus_analysis.dataset.inspection import abbreviate_path
-
+def _suggest_for_factors(found: Inspection, typed: str, runs: str) -> Iterator[tuple[str, str]]:
+    """Comparisons and curves over what differs between the runs."""
     levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
-    runs = pluralize(sum(int(str(cell["runs"])) for cell in found.cells), "run")
     factors = _find_set_up_factors(levels["set_up"])
     for name, values in factors.items():
         yield f"{runs} of {len(values)} values of {name}", f"compare {typed} --by {shlex.quote(name)}"
+        if len(values) >= _LEVELS_OF_A_CURVE and all(_NUMBER.fullmatch(value) for value in values):
+            yield f"{runs} with {len(values)} numbers of {name}", f"scale {typed} --x {shlex.quote(name)}"
     if _group_comparable_levels(found.cells, "set_up") and not factors:
         yield f"{runs} of {len(levels['set_up'])} set-ups", f"compare {typed} --by set_up"
     for axis in ("workers", "threads"):
         curves = _group_comparable_levels(found.cells, axis)
         if any(len(runs) >= _LEVELS_OF_A_CURVE or min(runs) > 1 for runs in curves):
             yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
+
+
+def _suggest_next_commands(
+    found: Inspection, typed: str, beside: str, sources: Sequence[Path | str]
+) -> Iterator[tuple[str, str]]:
+    """What there is, and the command that shows it."""
+    from citus_analysis.dataset.inspection import abbreviate_path
+
+    runs = pluralize(sum(int(str(cell["runs"])) for cell in found.cells), "run")
+    yield from _suggest_for_factors(found, typed, runs)
     if not found.cells and any(file.format is not None and file.format.name == "results_table" for file in found.files):
         yield from _suggest_for_results(sources, typed)
     if found.cells:
