@@ -1212,6 +1212,8 @@ def _describe_unknown_facts(rows: Sequence[_Row]) -> Iterator[str]:
 
 _LIMIT_BYTES: Final = 64 * 2**20
 _JSON: Final = re.compile(r"\s*(?:\[\s*)?\{\s*\"(?:Plan|Query Text|Query Identifier)\"\s*:")
+#: The end of auto_explain's message before a plan (`duration: 0.093 ms  plan:`), in any language of the server.
+_RECORDED_PLAN: Final = re.compile(r"[0-9]+[.,][0-9]{3} \S{1,4} +\S+:\s*$")
 #: Lines among which a plan without psql's heading begins.
 _FIRST_LINES: Final = 6
 _NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")
@@ -1245,8 +1247,7 @@ class Explain(Format):
         if EXPANDED.match(lines[0]) and len(lines) > 1 and lines[1].startswith("QUERY PLAN"):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
-        if not headings and any(_is_root_with_numbers(*two) for two in pairwise([*lines[1:_FIRST_LINES], ""])):
-            # Below a comment, or a heading of another name or that a terminal divided.
+        if not headings and _has_root_below(lines[:_FIRST_LINES]):
             return 0.9
         return 0.0 if not headings else 0.95 if headings[0] <= 1 else 0.6
 
@@ -1264,6 +1265,19 @@ class Explain(Format):
         lines = lines.with_columns(pl.Series("form", form, pl.String), pl.Series("reason", reason, pl.String))
         plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
         yield build_parsed_lines({"plans": plans, "plan_nodes": nodes}, lines, pl.col("form") == "noise")
+
+
+def _has_root_below(lines: Sequence[str]) -> bool:
+    """Whether a plan begins below a comment, or a heading of another name or that a terminal divided.
+
+    Example:
+        >>> plan = ["Seq Scan on t  (cost=0.00..1.00 rows=1 width=4)", "  Filter: (a > 10)"]
+        >>> _has_root_below(["-- before", *plan]), _has_root_below(["duration: 0.093 ms  plan:", *plan])
+        (True, False)
+    """
+    if any(_RECORDED_PLAN.search(line) for line in lines):
+        return False
+    return any(_is_root_with_numbers(*two) for two in pairwise([*lines[1:], ""]))
 
 
 def _is_root_with_numbers(text: str, following: str) -> bool:
