@@ -1214,6 +1214,8 @@ _LIMIT_BYTES: Final = 64 * 2**20
 _JSON: Final = re.compile(r"\s*(?:\[\s*)?\{\s*\"(?:Plan|Query Text|Query Identifier)\"\s*:")
 #: The end of auto_explain's message before a plan (`duration: 0.093 ms  plan:`), in any language of the server.
 _RECORDED_PLAN: Final = re.compile(r"[0-9]+[.,][0-9]{3} \S{1,4} +\S+:\s*$")
+#: Characters that it has at most: a line may have a gibibyte.
+_MESSAGE_END: Final = 60
 #: Lines among which a plan without psql's heading begins.
 _FIRST_LINES: Final = 6
 _NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")
@@ -1275,7 +1277,7 @@ def _has_root_below(lines: Sequence[str]) -> bool:
         >>> _has_root_below(["-- before", *plan]), _has_root_below(["duration: 0.093 ms  plan:", *plan])
         (True, False)
     """
-    if any(_RECORDED_PLAN.search(line) for line in lines):
+    if any(_RECORDED_PLAN.search(line[-_MESSAGE_END:]) for line in lines):
         return False
     return any(_is_root_with_numbers(*two) for two in pairwise([*lines[1:], ""]))
 
