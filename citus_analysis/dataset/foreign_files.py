@@ -62,7 +62,7 @@ _NESTED_ARCHIVE: Final = ("an archive in an archive in an archive", "unpack it y
 
 
 def find_conversion_hint(content: Content) -> tuple[str, str] | None:
-    """Kind of a file that is no text, and the way out where no format reads it; None for any other file.
+    """Kind of a file that is no text, or a text that no format reads, and the way out; None for any other file.
 
     The first bytes decide, whatever stands further on: an archive may hold the lines of a log as they are.
 
