@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal, overload
 import polars as pl
 
 from citus_analysis.core.displays import render_html_preview
-from citus_analysis.dataset.derive import make_sources_frame
 from citus_analysis.dataset.digests import digest
 from citus_analysis.dataset.manifest import DerivedState, Manifest, ParquetPart, SourceState
 from citus_analysis.dataset.object_place import ObjectPlace
@@ -160,6 +159,8 @@ class Dataset(TableShorthandsMixin):
         if name not in TABLES or name in OUTSIDE_DATASET:
             raise UnknownNameError("table", name, TABLES.keys() - OUTSIDE_DATASET)
         if name == "sources":
+            from citus_analysis.dataset.derive import make_sources_frame
+
             states = self._manifest.sources.values()
             return make_sources_frame(sorted(states, key=lambda s: (s.resource, s.path, s.source_id))).lazy()
         return self.scan_parts(name, self._parts.get(name, []))

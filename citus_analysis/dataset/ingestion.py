@@ -36,6 +36,7 @@ from citus_analysis.dataset.foreign_files import find_conversion_hint
 from citus_analysis.dataset.identity import convert_facts
 from citus_analysis.dataset.manifest import BESIDE_OWN, DerivedState, Manifest, ParquetPart, SourceState
 from citus_analysis.dataset.objects import Store, store_at
+from citus_analysis.dataset.outdated import mark_if_current
 from citus_analysis.dataset.parts import PartWriter, StagedPart, build_part_folder
 from citus_analysis.dataset.read_source import ReadOutcome, Task, stage_rows
 from citus_analysis.dataset.recognise import (
@@ -807,6 +808,7 @@ class _IngestPass:
             raise InputError(summary.messages[0], hint="leave out --strict to keep the rest")
         named = {part.path for part in self.manifest.parts()}
         self.store.withdraw([part for part in self._withheld if part.path not in named])
+        mark_if_current(self.manifest)
         self.manifest.release()
         if self.counts["commits"]:
             self.store.clean(self.manifest)

@@ -118,8 +118,9 @@ _HASH_BYTES: Final = 8
 _BEFORE: Final = '{"hash":"', '","entries":'
 _AFTER: Final = "}"
 _LOCK_NAME: Final = "_lock"
+_CURRENT_FOR: Final = "current_for"
 
-#: A state as it is written, or the end of one: `gone` (a source) or `emptied` (a resource).
+#: A state as it is written, the end of one (`gone`: a source; `emptied`: a resource), or the hash of `current_for`.
 Entry: TypeAlias = dict[str, object]
 
 
@@ -237,6 +238,8 @@ class Manifest:
     folder: Path
     sources: dict[str, SourceState] = field(default_factory=dict)
     derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
+    #: Hash of the code that found all entries to be those that it would make itself; None after any other commit.
+    current_for: str | None = None
     #: Names of the few derivations, by which the tables of one resource among thousands are found.
     _derivations: set[str] = field(default_factory=set)
     _version: int = _VERSION
@@ -299,7 +302,8 @@ class Manifest:
 
     def entries(self) -> list[Entry]:
         """All entries as they are written."""
-        return [_encode_state(state) for state in self.states()]
+        stamp: list[Entry] = [] if self.current_for is None else [{_CURRENT_FOR: self.current_for}]
+        return [*map(_encode_state, self.states()), *stamp]
 
     def parts(self) -> list[ParquetPart]:
         """All parts, those of sources in order of resource and path first."""
@@ -336,6 +340,14 @@ class Manifest:
         entries = [*map(_encode_state, states)]
         entries += [{"gone": source_id} for source_id in gone]
         entries += [{"emptied": resource} for resource in emptied]
+        self._commit_entries(entries)
+
+    def mark_current(self, code: str) -> None:
+        """Record that code with this hash would make all entries as they are; the next commit takes it back."""
+        if self.current_for != code:
+            self._commit_entries([{_CURRENT_FOR: code}])
+
+    def _commit_entries(self, entries: list[Entry]) -> None:
         for entry in entries:
             self._apply(entry)
         if self._held is None:
@@ -419,6 +431,10 @@ class Manifest:
         return DatasetError("is damaged", path=self.path, place=f"line {number}", hint="ingest into a new folder")
 
     def _apply(self, entry: Mapping[str, object]) -> None:
+        if _CURRENT_FOR in entry:
+            self.current_for = str(entry[_CURRENT_FOR])
+            return
+        self.current_for = None
         if "gone" in entry:
             self.sources.pop(str(entry["gone"]), None)
             return

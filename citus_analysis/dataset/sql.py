@@ -199,12 +199,14 @@ def run_query(
         with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
             require_reading(connection, query)
             mentioned = find_mentioned_tables(query)
+            views = []
             for name in TABLES.keys() - OUTSIDE_DATASET:
                 # The columns of others are there for `SHOW TABLES` and the messages of errors.
-                table = rows(name) if name in mentioned else TABLES[name].empty()
+                table = rows(name) if name in mentioned else TABLES[name].empty().to_arrow()
                 connection.register(f"_{name}", _convert_to_arrow(table) if isinstance(table, pl.DataFrame) else table)
                 columns = ", ".join(f'"{column.name}"' for column in TABLES[name])
-                connection.execute(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
+                views.append(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
+            connection.execute("; ".join(views))
             for name, frame in (own or {}).items():
                 connection.register(name, frame.to_arrow())
             connection.execute("SET enable_external_access = false")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset import outdated as outdated_module
 from citus_analysis.dataset.manifest import Manifest
 from citus_analysis.errors import OutdatedDatasetWarning
 from citus_analysis.report import page as page_module
@@ -78,3 +79,40 @@ def test_a_page_and_the_index_begin_with_it_once(
 def test_of_an_up_to_date_dataset_nothing_is_said(cells: list[Cell], folder: Path) -> None:
     Page(open_dataset(folder))
     assert cells[1]["outputs"] == []
+
+
+def test_versions_are_compared_only_where_other_code_wrote_the_dataset(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest.load(folder)
+    assert manifest.current_for == outdated_module.hash_package_code()
+    monkeypatch.setattr(outdated_module, "_read_otherwise", lambda _manifest: iter(["compared"]))
+    assert open_dataset(folder).outdated == ""
+    monkeypatch.setattr(outdated_module, "hash_package_code", lambda: "of other code")
+    with pytest.warns(OutdatedDatasetWarning, match="compared"):
+        open_dataset(folder)
+    monkeypatch.undo()
+    # Any commit takes the mark back, and a rewritten manifest keeps it.
+    manifest.mark_current("again")
+    manifest._rewrite()
+    assert Manifest.load(folder).current_for == "again"
+    (state,) = manifest.sources.values()
+    manifest.commit(state)
+    assert Manifest.load(folder).current_for is None
+    before = (folder / "_manifest.jsonl").read_bytes()
+    ingest([RECORDED / "w2-pgbench" / "pg_dist_node.csv"], folder, jobs=1)
+    ingest([RECORDED / "w2-pgbench" / "pg_dist_node.csv"], folder, jobs=1)
+    after = (folder / "_manifest.jsonl").read_bytes()
+    assert after.startswith(before)
+    assert after[len(before) :].count(b"\n") == 1
+
+
+def test_a_dataset_with_sources_of_another_package_is_never_marked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Manifest.load(folder)
+    (state,) = manifest.sources.values()
+    manifest.commit(state)
+    monkeypatch.setattr("citus_analysis.formats.parsing.registry.is_built_in", lambda name: name != state.format)
+    outdated_module.mark_if_current(manifest)
+    assert manifest.current_for is None

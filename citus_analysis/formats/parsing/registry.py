@@ -38,10 +38,7 @@ def formats() -> dict[str, Format]:
     # This import takes as long as those of all formats, and format_named() does without it for this package's formats.
     from importlib.metadata import entry_points
 
-    own = sorted(
-        (_load_built_in_format(module) for module in _map_module_names().values()), key=lambda found: found.name
-    )
-    found = {one.name: one for one in own}
+    found = dict(_load_built_in_formats())
     for point in entry_points(group=GROUP):
         added: Format = point.load()
         found.setdefault(added.name, added)
@@ -50,6 +47,22 @@ def formats() -> dict[str, Format]:
     _merge_declarations(found.values(), _map_format_options, "option")
     _merge_declarations(found.values(), lambda one: one.measures, "measure")
     return found
+
+
+@cache
+def _load_built_in_formats() -> Mapping[str, Format]:
+    loaded = map(_load_built_in_format, _map_module_names().values())
+    return MappingProxyType({one.name: one for one in sorted(loaded, key=lambda one: one.name)})
+
+
+def is_built_in(name: str) -> bool:
+    """Whether the format of that name is one of this package.
+
+    Example:
+        >>> is_built_in("pglog"), is_built_in("nothing")
+        (True, False)
+    """
+    return name in _load_built_in_formats()
 
 
 def format_named(name: str) -> Format:
