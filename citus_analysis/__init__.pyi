@@ -28,6 +28,7 @@ from .dataset import open_dataset as open_dataset
 from .dataset import read as read
 from .errors import CitusAnalysisError as CitusAnalysisError
 from .explorer import explore as explore
+from .plans import plan_changes as plan_changes
 from .published import audit as audit
 from .published import audit_runs as audit_runs
 from .published import read_published as read_published

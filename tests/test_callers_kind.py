@@ -38,7 +38,7 @@ from citus_analysis.bottleneck.variance import decompose_time_variance, find_sep
 from citus_analysis.bottleneck.waits import compute_session_waits, select_client_sessions
 from citus_analysis.core.frames import Frame
 from citus_analysis.dataset import Dataset
-from citus_analysis.plans import compute_task_skew, measure_nodes, measure_tasks
+from citus_analysis.plans.study import compute_task_skew, measure_nodes, measure_tasks
 from citus_analysis.published import audit, audit_runs, judge_claims, published, published_systems
 from citus_analysis.published.study import (
     combine_new_orders,

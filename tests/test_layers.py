@@ -36,6 +36,8 @@ WITHIN_LAYER = {
     ("spans", "stats"),
     ("bottleneck", "runs"),
     ("plans", "runs"),
+    ("plans", "stats"),
+    ("plans", "serverlogs"),
     ("serverlogs", "spans"),
     ("serverlogs", "stats"),
     ("scaling", "runs"),

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.plans import compute_task_skew, measure_nodes, measure_tasks, plan_study, tasks_beside_traces
+from citus_analysis.plans.study import compute_task_skew, measure_nodes, measure_tasks, plan_study, tasks_beside_traces
 from citus_analysis.plots.profile_figures import plot_plan, plot_tasks
 from citus_analysis.schema import TABLES
 from tests.formats.plan_files import PLANS, parsed, table_of

@@ -21,9 +21,8 @@ from citus_analysis.bottleneck.samples import align_to_runs, make_busy_percent_e
 from citus_analysis.bottleneck.waits import select_client_sessions
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Bools, Floats
-from citus_analysis.formats.pglog.compiled import fingerprint_statements
-from citus_analysis.plans import KEY, measure_nodes
-from citus_analysis.serverlogs.statements import normalise_statement
+from citus_analysis.plans.shapes import add_node_paths, build_shapes, label_differences, name_statements
+from citus_analysis.plans.study import KEY, measure_nodes
 from citus_analysis.stats.distributions import compute_chi2_tail, compute_t_quantile, compute_t_tail
 from citus_analysis.stats.intervals import compute_sample_moments, compute_welch_error
 from citus_analysis.stats.verdicts import adjust_by_holm
@@ -341,14 +340,11 @@ def _measure_sessions(read: _AssociationTables) -> Iterator[pl.DataFrame]:
 # Plans of statements on both sides: whether their shape changed, and rows and time of each node.
 #
 # Plans come from EXPLAIN or auto_explain. Those of one statement are found by its fingerprint, so constants and numbers
-# of shards do not count; a plan without its statement is known by its file and its number there. The shape of a plan is
-# the set of its nodes with their relations and indexes, each below those that receive its rows, and the number of tasks
-# of Citus; tasks of one query with equal plans are one. A shape changed if all plans of each side have one, and it is
-# another; if a side has several, the share of the base's most frequent shape is tested (Fisher's exact test, adjusted
-# by Holm over the statements).
+# of shards do not count; a plan without its statement is known by its file and its number there. What is a plan's shape
+# is said in `citus_analysis.plans.shapes`. A shape changed if all plans of each side have one, and it is another; if a
+# side has several, the share of the base's most frequent shape is tested (Fisher's exact test, adjusted by Holm over
+# the statements).
 
-_BELOW: Final = " > "
-_SHARD: Final = r"_[0-9]{6,18}$"
 #: Both sides' values of one column of a table.
 _BOTH: Final = ("base", "other")
 _STATEMENTS: Final = {
@@ -422,24 +418,22 @@ def _read_plan_nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     )
     plans = _assign_plans_to_runs(source).filter(mine).select(*KEY, "run_id", "query", "task_count")
     files = convert_to_polars(source.table("sources")).select("source_id", file=pl.col("path").cast(pl.String))
-    texts = plans.select(pl.col("query").drop_nulls().unique())
-    normal = pl.Series([normalise_statement(text).rstrip("; ") for text in texts["query"]], dtype=pl.String)
-    of_texts = texts.with_columns(hash=fingerprint_statements(texts["query"]).cast(pl.String), text=normal)
     named = (
-        plans.join(of_texts, on="query", how="left")
+        plans.join(name_statements(plans["query"]), on="query", how="left")
         .join(files, on="source_id", how="left")
         .with_columns(own=pl.format("plan {} of {}", pl.col("plan") + 1, pl.col("file").str.extract(r"([^/]+)$")))
         .select(
             *KEY,
             run=pl.coalesce("run_id", "resource"),
-            fingerprint=pl.coalesce("hash", "own"),
+            fingerprint=pl.coalesce("fingerprint", "own"),
             tasks="task_count",
-            statement=pl.coalesce("text", "own"),
+            statement=pl.coalesce("statement", "own"),
         )
     )
     nodes = measure_nodes(convert_to_polars(source.table("plan_nodes")).join(named.select(KEY), on=KEY, how="semi"))
     removed = pl.col("removed_rows").fill_null(0.0) * pl.col("loops")
-    placed = _add_node_paths(nodes).filter(pl.col("kind").cast(pl.String) == "node")
+    everything = add_node_paths(nodes)
+    placed = everything.filter(pl.col("kind").cast(pl.String) == "node")
     scanned = pl.col("relation").is_not_null()
     return (
         placed.group_by(*KEY, "path", maintain_order=True)
@@ -453,6 +447,7 @@ def _read_plan_nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
             total_ms=pl.when(pl.col("parent").is_null()).then("time_ms").sum(),
         )
         .join(named, on=KEY)
+        .join(build_shapes(everything), on=KEY)
     )
 
 
@@ -472,25 +467,6 @@ def _assign_plans_to_runs(source: TableSource) -> pl.DataFrame:
     return placed.with_columns(run_id=pl.coalesce("run_id", "written_in"))
 
 
-def _add_node_paths(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Nodes with `label` and `path`: the labels from the topmost down to it."""
-    relation, index = (pl.col(name).cast(pl.String).str.replace(_SHARD, "") for name in ("relation", "index_name"))
-    label = pl.concat_str(
-        pl.coalesce(pl.col("node_type").cast(pl.String), pl.col("kind").cast(pl.String)),
-        pl.when(relation.is_not_null()).then(pl.format(" on {}", relation)).otherwise(pl.lit("")),
-        pl.when(index.is_not_null()).then(pl.format(" using {}", index)).otherwise(pl.lit("")),
-    )
-    labelled = nodes.with_columns(label=label)
-    level = labelled.filter(pl.col("parent").is_null()).with_columns(path=pl.col("label"))
-    found = [level]
-    while level.height:
-        above = level.select(*KEY, parent="plan_node", above="path")
-        level = labelled.join(above, on=[*KEY, "parent"]).with_columns(path=pl.col("above") + _BELOW + pl.col("label"))
-        level = level.drop("above")
-        found.append(level)
-    return pl.concat(found)
-
-
 def _compare_statement_plans(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
     keys = ["side", "fingerprint", *KEY]
     # Tasks are a part of the shape.
@@ -498,7 +474,8 @@ def _compare_statement_plans(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
     tasks = pl.when(several).then(pl.format("{} tasks", pl.col("tasks").first()))
     plans = nodes.group_by(keys, maintain_order=True).agg(
         pl.col("statement").first(),
-        shape=pl.col("path").sort().append(tasks).drop_nulls(),
+        pl.col("shape").first(),
+        paths=pl.col("path").append(tasks).drop_nulls(),
         tasks=pl.col("tasks").first(),
         rows=_make_known_sum_expr(pl.col("rows").filter("scan")),
         ms=pl.when(pl.col("self_ms").count() > 0).then(pl.col("total_ms").sum()),
@@ -519,15 +496,19 @@ def _compare_statement_plans(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
 def _compare_plan_shapes(plans: pl.DataFrame) -> dict[str, object]:
     """Plans of one statement on both sides, and the p-value of its shapes before the adjustment."""
     sides = [plans.filter(side=i) for i in (0, 1)]
-    shapes = [side.group_by("shape", maintain_order=True).len().sort("len", descending=True) for side in sides]
-    usual = [set(one["shape"][0]) for one in shapes]
+    shapes = [
+        side.group_by("shape", maintain_order=True).agg(pl.len(), pl.col("paths").first()).sort("len", descending=True)
+        for side in sides
+    ]
+    usual = [one["shape"][0] for one in shapes]
     single = all(one.height == 1 for one in shapes)
+    before, after = label_differences(*(one["paths"][0].to_list() for one in shapes))
     return {
         "statement": plans["statement"][0],
         "fingerprint": plans["fingerprint"][0],
         **{f"{name}_plans": side.height for name, side in zip(_BOTH, sides, strict=True)},
-        "before": ", ".join(_label_paths(usual[0] - usual[1])),
-        "after": ", ".join(_label_paths(usual[1] - usual[0])),
+        "before": before,
+        "after": after,
         **{
             f"{name}_{of}": side[of].mean()
             for name, side in zip(_BOTH, sides, strict=True)
@@ -538,17 +519,10 @@ def _compare_plan_shapes(plans: pl.DataFrame) -> dict[str, object]:
     }
 
 
-def _label_paths(paths: set[str]) -> Iterator[str]:
-    """The nodes at the end of paths, those of scans last, without the ones whose place alone is new."""
-    yield from dict.fromkeys(
-        path.rpartition(_BELOW)[2] for path in sorted(paths, key=lambda one: (one.count(_BELOW), one))
-    )
-
-
-def _compute_fisher_p_value(sides: list[pl.DataFrame], shape: set[str]) -> float:
+def _compute_fisher_p_value(sides: list[pl.DataFrame], shape: str) -> float:
     from scipy.stats import fisher_exact
 
-    with_shape = [sum(set(one) == shape for one in side["shape"].to_list()) for side in sides]
+    with_shape = [int((side["shape"] == shape).sum()) for side in sides]
     table = [[count, side.height - count] for count, side in zip(with_shape, sides, strict=True)]
     return float(fisher_exact(np.array(table)).pvalue)
 

@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "compare": "Compare runs: faster, slower, equivalent, inconclusive.",
     "gate": "Judge a dataset by a baseline: passed, failed, undecided.",
     "why": "Explain a difference: statements, segments, nodes.",
+    "plans": "Find statements whose plan changed: where, when, cost.",
     "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",

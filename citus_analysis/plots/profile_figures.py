@@ -10,7 +10,7 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from citus_analysis.core.frames import Frame
-from citus_analysis.plans import make_worker_name_expr
+from citus_analysis.plans.study import make_worker_name_expr
 from citus_analysis.plots.theme import (
     COLOURS,
     PART_COLOURS,

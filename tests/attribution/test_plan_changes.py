@@ -39,6 +39,8 @@ def source(
                 "node_type": name,
                 "relation": relation and relation.format(shard=shard),
                 "index_name": index and index.format(shard=shard),
+                **dict.fromkeys(("alias", "subplan_name", "conditions")),
+                "task_count": None if number else tasks,
             }
             measured = {"total_us": time + i, "loops": 1, "actual_rows": rows, "estimated_rows": 9.0}
             nodes.append({**key, **place, **named, **measured, "removed_rows": 995.0 if name == "Seq Scan" else None})

@@ -11,7 +11,7 @@ import pytest
 
 from citus_analysis import plots
 from citus_analysis.errors import UsageError
-from citus_analysis.plans import measure_nodes, measure_tasks
+from citus_analysis.plans.study import measure_nodes, measure_tasks
 from citus_analysis.plots import (
     plot_connections,
     plot_device,
