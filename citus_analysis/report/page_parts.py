@@ -45,7 +45,12 @@ from citus_analysis.report.bottleneck import (
 )
 from citus_analysis.report.predictions import predict_with_networks
 from citus_analysis.report.resources import name_run
-from citus_analysis.report.server import drop_technical_columns, format_shown_statements, select_shown_counts
+from citus_analysis.report.server import (
+    drop_technical_columns,
+    format_shown_statements,
+    select_shown_counts,
+    select_shown_plan_changes,
+)
 from citus_analysis.report.study_figures import show_study
 from citus_analysis.report.track import read_tracked_datasets
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds

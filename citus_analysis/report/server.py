@@ -313,6 +313,22 @@ def tabulate_coverage(profile: ServerProfile) -> pl.DataFrame:
     )
 
 
+#: The columns of changes of plans that the page shows; the file has all.
+_SHOWN_OF_PLANS: Final = (
+    *("statement", "node", "last_old", "first_new", "before", "after", "old_ms", "new_ms", "ratio", "low", "high"),
+    *("old_cost", "new_cost", "old_executions", "new_executions", "in_tasks_of", "stayed_on"),
+)
+
+
+def select_shown_plan_changes(changes: pl.DataFrame) -> pl.DataFrame:
+    """Changes of plans for readers.
+
+    Args:
+        changes: `PlanHistory.changes` of :func:`citus_analysis.plans.plan_changes`.
+    """
+    return changes.select(_SHOWN_OF_PLANS)
+
+
 #: The first columns of a table of statements; the others follow.
 _FIRST: Final = ("text", "statements", "total_s", "share_percent", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
 
