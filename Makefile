@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATASET := .cache/dataset
 
-.PHONY: setup report faults test peers fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
+.PHONY: setup report faults test test-all peers fuzz native layout fuzz-native readme lint types pytest ycsb trace-processor docs wheels bench lock clean
 .DEFAULT_GOAL := report
 
 setup: $(VENV)/.installed
@@ -41,7 +41,12 @@ faults: setup
 	$(BIN)/citus-analysis report server --dataset .cache/faults --out reports/faults
 	@echo "open reports/faults/server.html"
 
+# Of many similar cases one part, another for each commit, or that of SHARD=0, 1, ... (CONTRIBUTING.md).
 test: lint types pytest
+
+# All of them, and the simulations that take minutes.
+test-all: lint types
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not readme"
 
 lint: setup
 	$(BIN)/ruff check .
@@ -50,10 +55,12 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-pytest: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal
+SHARD ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0))
 
-# Some 27,000 damaged files of all formats (some ten minutes); FUZZ_SHARD=0, 1 or 2: a third of them.
+pytest: setup
+	SHARD=$(SHARD) $(BIN)/python -m pytest -n auto --dist worksteal
+
+# Some 32,000 damaged files of all formats (some ten minutes); with SHARD=0, 1, ... in the environment a sixth of them.
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/formats/test_fuzz.py
 

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from citus_analysis.formats.parsing import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
 from tests.recordings import DEMONSTRATION, RECORDED
+from tests.shards import choose_shard, count_examples, split_items
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
     from citus_analysis.report.kernel import NotebookWorker
 
 # No test is timed: a busy machine is not a defect. A search that needs more examples than these says so.
-settings.register_profile("untimed", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Examples are others in each run, of continuous integration, too.
+settings.register_profile(
+    "untimed",
+    max_examples=count_examples(40),
+    deadline=None,
+    derandomize=False,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("untimed")
 
 # Where Python is told to keep no bytecode, each of hundreds of processes that tests start would compile the package.
@@ -51,6 +59,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     skipped = [str(report.longrepr) for report in reporter.stats.get("skipped", ())]
     if any(not any(reason in text for reason in allowed) for text in skipped):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_report_header() -> str | None:
+    shard = choose_shard()
+    return None if shard is None else f"SHARD={shard}: of many similar cases one part is run, by `make test-all` all"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the other parts of what is marked `sharded` to other values of SHARD."""
+    items[:], others = split_items(items)
+    if others:
+        config.hook.pytest_deselected(items=others)
 
 
 def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:

@@ -15,6 +15,7 @@ from citus_analysis.study_tree import (
     build_server_log_path,
     parse_perf_iteration,
 )
+from tests.shards import count_examples
 
 RESOURCES = st.from_regex(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}", fullmatch=True)
 COUNTS = st.integers(0, 10**9)
@@ -39,7 +40,7 @@ def client_names(draw: st.DrawFn) -> ClientName:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=count_examples(300))
 @given(client_names())
 def test_every_name_of_a_client_is_read_back(name: ClientName) -> None:
     assert ClientName.parse(name.path.name, name.resource) == name
@@ -48,7 +49,7 @@ def test_every_name_of_a_client_is_read_back(name: ClientName) -> None:
     assert facts == {fact: value for fact, value in vars(name).items() if value is not None}
 
 
-@settings(max_examples=100)
+@settings(max_examples=count_examples(100))
 @given(resource=RESOURCES, sampler=st.sampled_from(["iostat", "vmstat", "perf-stat"]), node=COUNTS, iteration=COUNTS)
 def test_every_name_of_a_node_is_read_back(resource: str, sampler: str, node: int, iteration: int) -> None:
     for path in (

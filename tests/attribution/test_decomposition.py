@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from citus_analysis.attribution.decomposition import decompose
+from tests.shards import count_examples
 
 SIZE = st.integers(1, 12)
 PER_OPERATION = st.floats(0, 5, allow_subnormal=False).map(lambda value: value if value > 1e-6 else 0.0)
@@ -26,7 +27,7 @@ def two_sides(draw: st.DrawFn) -> tuple[np.ndarray, list[tuple[np.ndarray, np.nd
 
 
 @given(two_sides())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 def test_terms_add_up_and_change_their_signs_with_the_sides(
     drawn: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]],
 ) -> None:
@@ -41,7 +42,7 @@ def test_terms_add_up_and_change_their_signs_with_the_sides(
 
 
 @given(two_sides(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count_examples(100), deadline=None)
 def test_the_order_of_cells_does_not_matter(
     drawn: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]], random: object
 ) -> None:

@@ -19,6 +19,7 @@ from citus_analysis.attribution.explanation import explain
 from citus_analysis.attribution.observed import Observed, read_observations
 from citus_analysis.dataset import Dataset
 from citus_analysis.runs.selection import USUAL_QUESTION
+from tests.shards import count_examples
 
 TIME_US = st.floats(1, 1e7)
 RUNS = st.lists(st.tuples(TIME_US, TIME_US), min_size=2, max_size=6)
@@ -40,7 +41,7 @@ def _terms(base: ClosedLoop, other: ClosedLoop, shares: np.ndarray) -> np.ndarra
 
 
 @given(RUNS, RUNS, st.integers(1, 99), st.integers(1, 99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 def test_terms_add_up_and_change_their_signs_with_the_sides(
     base_times: list[tuple[float, float]], other_times: list[tuple[float, float]], before: int, after: int
 ) -> None:

@@ -19,6 +19,7 @@ from citus_analysis.dataset.manifest import DerivedState, Manifest
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log
+from tests.shards import count_examples
 
 pytestmark = pytest.mark.usefixtures("tiny_formats")
 TABLES = ("log_events", "runs", "clients", "client_series", "rejects")
@@ -141,7 +142,7 @@ def test_other_tools_find_checksums_in_the_pages(out: Path) -> None:
     assert wrong > 10
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_a_damaged_manifest_is_refused_or_is_an_earlier_one(out: Path, seed: int) -> None:
     chance = random.Random(seed)

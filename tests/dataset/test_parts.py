@@ -19,6 +19,7 @@ from citus_analysis.dataset.manifest import ParquetPart
 from citus_analysis.dataset.parts import PartWriter, build_part_path, scan_table
 from citus_analysis.dataset.store import FolderStore, tidy
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
+from tests.shards import count_examples
 
 EVENTS = TABLES["log_events"]
 
@@ -70,7 +71,7 @@ def test_every_table_can_be_stored(tmp_path: Path, name: str) -> None:
     assert frame.height == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=count_examples(15), deadline=None)
 @given(cuts=st.lists(st.integers(0, 50), max_size=6).map(sorted), threads=st.integers(1, 3))
 def test_the_rows_do_not_depend_on_the_pieces_nor_the_bytes_on_process_and_threads(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], threads: int

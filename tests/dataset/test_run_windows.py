@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from citus_analysis.dataset.identity import Identity
 from citus_analysis.dataset.run_windows import KnownRun, Tagger, assign
 from citus_analysis.schema import TABLES
+from tests.shards import count_examples
 
 NODE = Identity("V3", node="1", iteration=2)
 FIRST = KnownRun("V3/a", 1, 10_000, 20_000)
@@ -124,7 +125,7 @@ def test_tables_without_time_of_a_shared_source_belong_to_no_run() -> None:
     assert tagged(assign("s", NODE, (SECOND, THIRD)), "perf_symbols", symbols)["run_id"].to_list() == [None]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(
     windows=st.lists(st.tuples(st.integers(0, 99_000), st.integers(0, 30_000)), min_size=2, max_size=6),
     times=st.lists(st.integers(0, 150_000), max_size=30),

@@ -18,11 +18,14 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, detect_format, format_named
 from citus_analysis.formats.deliveries.content import Block, Cut, Unread
+from tests.shards import count_examples
 
 from .pglog.logs import Read, gathered, line, written
 
 SOME = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=count_examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
 

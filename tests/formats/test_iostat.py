@@ -10,6 +10,7 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.formats import Content
 from citus_analysis.formats.iostat import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, Read, read, read_bytes
+from tests.shards import count_examples, take_part
 
 TEXTS = sorted(path for path in DATA.glob("iostat-*") if path.suffix != ".json")
 
@@ -237,7 +238,7 @@ def test_chunks_cut_anywhere_give_the_same_rows(monkeypatch: pytest.MonkeyPatch)
         assert cut["device_samples"].equals(whole["device_samples"])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_never_breaks_the_byte_account(tmp_path: Path, data: st.DataObject) -> None:
     text = bytearray((DATA / "iostat-xth-human.out").read_bytes())
@@ -258,7 +259,7 @@ def test_what_is_not_iostat_is_not_claimed(tmp_path: Path, data: bytes) -> None:
 def test_every_recording_of_the_corpus_has_one_sample_per_interval() -> None:
     paths = sorted(CORPUS.glob("*/general/worker*.out"))
     assert len(paths) == 111
-    for path in paths:
+    for path in take_part(paths):
         result = read(FORMAT, path)
         cpu, device = result["cpu_samples"], result["device_samples"]
         assert result.rejects.is_empty(), path

@@ -11,6 +11,7 @@ from citus_analysis.formats.iostat import FORMAT as TEXT
 from citus_analysis.formats.iostat_json import FORMAT
 from citus_analysis.formats.parsing import json_records as json_reports
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
+from tests.shards import count_examples
 
 DOCUMENT = DATA / "iostat-o-json.json"
 
@@ -49,7 +50,7 @@ def test_document_of_a_killed_process_keeps_its_reports() -> None:
     assert result.rejects.is_empty()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, DOCUMENT.stat().st_size))
 def test_every_prefix_yields_the_reports_it_completes(tmp_path: Path, cut: int) -> None:
     text = DOCUMENT.read_bytes()[:cut]

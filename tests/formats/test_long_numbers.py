@@ -1,11 +1,11 @@
 """A number with more digits than a column holds is kept whole or rejected; its digits are never cut, in no format."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from citus_analysis.formats import Content, Hints, format_named, formats
-from tests.formats.fuzzing import seeds
 from tests.formats.long_numbers import lengthened, problem_of
 from tests.formats.sampling import read, read_bytes
 
@@ -13,9 +13,10 @@ CASES = Path(__file__).parents[1] / "data" / "cases"
 _EACH = 12
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("name", sorted(formats()))
-def test_no_digits_are_cut(name: str, tmp_path: Path) -> None:
-    some = seeds()[name]
+def test_no_digits_are_cut(name: str, tmp_path: Path, seed_texts: Mapping[str, Sequence[bytes]]) -> None:
+    some = seed_texts[name]
     path = tmp_path / "a.log"
     for number in range(_EACH if some else 0):
         data, long = lengthened(some, name, number)

@@ -98,6 +98,7 @@ def test_recordings_of_most_formats_are_used() -> None:
     assert {name for name, one in formats().items() if one.start_markers} <= {*samples()}
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_each_output_of_a_text_is_found_with_its_own_bytes(seed: int) -> None:
     text = concatenated(seed, usable())
@@ -284,6 +285,7 @@ def test_tools_that_wrote_in_turns_are_not_refused() -> None:
     assert cut(b"".join(turns)) == [("iostat" if one is IOSTAT else "pgbench", one) for one in turns]
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("seed", range(20))
 def test_outputs_cover_a_text_of_any_lines(seed: int) -> None:
     chance = random.Random(seed)
@@ -420,6 +422,7 @@ def read_throughputs(text: bytes) -> list[float | None]:
     ]
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize(("name", "begin"), [(name, begin) for name, begins in LATE_BEGINS.items() for begin in begins])
 @pytest.mark.parametrize("between", [b"", b"=== RUN 2 ===\n"])
 def test_a_second_report_without_its_first_lines_is_no_part_of_the_first(

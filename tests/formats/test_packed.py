@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.formats.deliveries import content as _packed
 from citus_analysis.formats.deliveries.content import GzipStream, PackedStream, ZstdStream
+from tests.shards import count_examples
 
 TEXT = b"".join(b"line %d: %d\n" % (number, number * 7919 % 10_007) for number in range(3_000))
 STREAMS: dict[type[PackedStream], Callable[[bytes], bytes]] = {
@@ -40,7 +41,7 @@ def handed_out(stream: PackedStream, sizes: list[int]) -> tuple[bytes, Exception
 
 
 @each_stream
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(
     pieces=st.lists(st.binary(max_size=300) | st.just(TEXT) | st.just(bytes(100_000)), max_size=4),
     sizes=st.lists(st.integers(1, 200_000), min_size=1, max_size=3),
@@ -57,7 +58,7 @@ def test_members_and_frames_follow_each_other(
 
 
 @each_stream
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(end=st.integers(1, 10**6))
 def test_of_a_file_that_was_cut_off_comes_what_there_is(stream: type[PackedStream], end: int) -> None:
     packed = STREAMS[stream](TEXT)
@@ -66,7 +67,7 @@ def test_of_a_file_that_was_cut_off_comes_what_there_is(stream: type[PackedStrea
     assert isinstance(error, EOFError) or end % len(packed) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(place=st.integers(10, 10**6), flip=st.integers(1, 255))
 def test_what_stands_before_a_damage_is_handed_out(place: int, flip: int) -> None:
     packed = bytearray(gzip.compress(TEXT))

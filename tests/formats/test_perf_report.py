@@ -9,6 +9,7 @@ from citus_analysis.formats import Content
 from citus_analysis.formats.perf_report import FORMAT
 from citus_analysis.formats.perf_script import FORMAT as SCRIPT
 from tests.formats.sampling import CORPUS, PERF, REALWORLD, Read, read, read_bytes
+from tests.shards import count_examples
 
 REPORTS = sorted(
     path for path in PERF.iterdir() if path.name.startswith(("report-", "python-")) and "script" not in path.name
@@ -258,7 +259,7 @@ def test_text_without_report_is_rejected(tmp_path: Path) -> None:
     assert result.rejects["byte_length"].sum() == 23
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_never_breaks_the_byte_account(tmp_path: Path, data: st.DataObject) -> None:
     text = bytearray((PERF / "python-caller.txt").read_bytes()[:5000])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from citus_analysis.formats import Content, Hints, perf_script
 from citus_analysis.formats.perf_script import FORMAT
 from tests.formats.sampling import CORPUS, PERF, REALWORLD, read, read_bytes
+from tests.shards import count_examples
 
 STACKS = PERF / "script.txt.zst"
 
@@ -116,7 +117,7 @@ def test_more_stacks_than_memory_should_hold(monkeypatch: pytest.MonkeyPatch) ->
     assert (both["self_percent"] - both["self_percent_summed"]).abs().max() == pytest.approx(0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_never_breaks_the_byte_account(tmp_path: Path, data: st.DataObject) -> None:
     text = bytearray(MANY.encode())

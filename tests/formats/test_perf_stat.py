@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from citus_analysis.formats import Content
 from citus_analysis.formats.perf_stat import FORMAT
 from tests.formats.sampling import CORPUS, PERF, Read, read, read_bytes
+from tests.shards import count_examples
 
 MULTIPLEXED = """\
  Performance counter stats for 'system wide':
@@ -138,7 +139,7 @@ def test_blocks_appended_to_one_file_keep_their_own_elapsed_time(tmp_path: Path)
     assert elapsed == [3.011594941] * 8 + [3.011121511] * 7
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from(["stat-socket-interval.csv", "stat-repeats.txt"]))
 def test_damage_never_breaks_the_byte_account(tmp_path: Path, data: st.DataObject, name: str) -> None:
     text = bytearray((PERF / name).read_bytes())

@@ -89,6 +89,7 @@ def rows(path: Path, text: str) -> list[tuple[object, ...]]:
     return result["perf_counters"].with_columns(pl.col("metric").round(6)).select(columns).rows()
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_all_forms_give_the_counters(seed: int, tmp_path: Path) -> None:
     some = counters(seed)

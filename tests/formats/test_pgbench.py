@@ -17,6 +17,7 @@ from citus_analysis.stats.merged_clients import derive_operation_latencies
 from tests.formats.clients import SAMPLES
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
 from tests.recordings import RECORDED
+from tests.shards import count_examples
 
 PGBENCH = RECORDED / "w2-pgbench" / "pgbench"
 REPORTS = sorted(PGBENCH.glob("*.out.zst"))
@@ -309,7 +310,7 @@ def test_other_files_are_refused(tmp_path: Path, format_: Format) -> None:
         list(format_.parse(Content(path), Hints()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_damage_makes_them_fail_or_lose_bytes(tmp_path: Path, data: st.DataObject) -> None:
     junk = st.binary(max_size=12) | st.sampled_from(

@@ -136,6 +136,7 @@ def test_what_is_no_whole_row_is_rejected(tmp_path: Path, damage: bytes) -> None
     assert log.accounted == len(BEFORE + damage + BEHIND)
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("chunk", [64, 1000, 5000])
 def test_chunks_do_not_matter_for_damaged_rows(tmp_path: Path, damage: bytes, chunk: int) -> None:

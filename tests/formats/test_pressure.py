@@ -79,6 +79,7 @@ def test_the_second_full_in_a_row_is_that_of_interrupts(tmp_path: Path) -> None:
     assert rows["sample"].to_list() == [0] * 6 + [1] * 6
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize(
     "name", ["cat-date", "cat-date-us", "grep-stamped", "named-epoch", "grep-epoch", "tail-date", "irq"]
 )

@@ -129,6 +129,7 @@ def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
     assert rows.filter(pl.col("read_kb_s").is_null() & pl.col("io_delay_ticks").is_not_null()).height > 0
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_small_blocks_give_the_same_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a block holds, the state of those before it is enough."""

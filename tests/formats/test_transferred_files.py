@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format, format_named
-from tests.formats.fuzzing import seeds
 
 #: Formats of this package but for those of server logs, which have tests of their own.
 NAMES = sorted(
@@ -39,12 +38,15 @@ def rows_of(pieces: Sequence[Parsed]) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("passed", PASSED)
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rows_are_the_same(tmp_path: Path, name: str, passed: str) -> None:
+def test_the_rows_are_the_same(
+    tmp_path: Path, name: str, passed: str, seed_texts: Mapping[str, Sequence[bytes]]
+) -> None:
     path = tmp_path / "a.log"
     # A beginning that was cut off before anything telling is no file of the format.
-    some = [data for data in seeds()[name] if format_named(name).detect("a.log", data) > 0]
+    some = [data for data in seed_texts[name] if format_named(name).detect("a.log", data) > 0]
     for data in {some[0], some[len(some) // 2], some[-1]}:
         expected = pieces_of(path, name, data)
         known = detect_format(Content(path))
@@ -60,10 +62,12 @@ def test_an_empty_file_has_no_rows(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ycsb", "go_ycsb", "pgbench"])
-def test_a_second_run_behind_the_first_is_rejected(tmp_path: Path, name: str) -> None:
+def test_a_second_run_behind_the_first_is_rejected(
+    tmp_path: Path, name: str, seed_texts: Mapping[str, Sequence[bytes]]
+) -> None:
     [data, *_] = [
         data
-        for data in seeds()[name]
+        for data in seed_texts[name]
         if b"Command line: " in data or b"transaction type: " in data or b"proper" in data
     ]
     expected = pieces_of(tmp_path / "a.log", name, data)

@@ -10,6 +10,7 @@ from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats import Content
 from citus_analysis.formats.vmstat import FORMAT
 from tests.formats.sampling import CORPUS, DATA, REALWORLD, read, read_bytes
+from tests.shards import count_examples
 
 SAMPLED = sorted(p for p in DATA.glob("vmstat-*") if p.name not in {"vmstat-d.out", "vmstat-s.out"})
 
@@ -125,7 +126,7 @@ def test_blocks_cut_anywhere_give_the_same_rows(monkeypatch: pytest.MonkeyPatch)
     assert cut["cpu_samples"].equals(whole["cpu_samples"])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_never_breaks_the_byte_account(tmp_path: Path, data: st.DataObject) -> None:
     text = bytearray((DATA / "vmstat-awt.out").read_bytes())
@@ -196,7 +197,7 @@ NAMES = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy
 VALUES = " 1  0      0 100000   2000  30000    0    0     1     2  300  400 10  5 85  0  0{}\n"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), lengths=st.lists(st.integers(1, 70), min_size=1, max_size=5), timed=st.booleans())
 def test_first_lines_of_appended_runs_average_since_boot(
     tmp_path: Path, data: st.DataObject, lengths: list[int], timed: bool

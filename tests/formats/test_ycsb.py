@@ -15,6 +15,7 @@ from tests.formats.clients import SAMPLES, Truth, logs, truths
 from tests.formats.printed_by_clients import TOTALS
 from tests.formats.sampling import CORPUS, REALWORLD, Read, read, read_bytes
 from tests.recordings import RECORDED
+from tests.shards import count_examples
 
 LOGS = sorted(RECORDED.glob("*/YCSB/raw/*"))
 
@@ -405,7 +406,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         list(FORMAT.parse(Content(path), Hints()))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_damage_makes_it_fail_or_lose_bytes(tmp_path: Path, data: st.DataObject) -> None:
     sample = (

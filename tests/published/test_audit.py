@@ -17,6 +17,7 @@ from citus_analysis.published.auditing import AuditResult
 from citus_analysis.published.checks import CHECKS
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
+from tests.shards import count_examples
 
 WORKERS = (2, 4, 8, 16, 32)
 
@@ -281,7 +282,7 @@ class TestOwnTables:
         assert audit([]).verdict == "green"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(st.lists(st.floats(500, 2_000), min_size=3, max_size=9), st.integers(0, 2))
 def test_honest_summaries_are_never_red(values: list[float], decimals: int) -> None:
     interval = mean_interval(values)

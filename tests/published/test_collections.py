@@ -25,6 +25,7 @@ from citus_analysis.published.collections import (
 )
 from tests.documentation.blocks import as_script, blocks_run_by
 from tests.formats.sampling import ROOT
+from tests.shards import count_examples
 
 COLLECTIONS = ROOT / "tests" / "data" / "collections"
 CLICKBENCH = COLLECTIONS / "clickbench"
@@ -132,7 +133,7 @@ class TestClickbench:
         with pytest.raises(PublishedDataError, match="lacks 'machine' or 'tags'"):
             audit([other])
 
-    @settings(max_examples=20)
+    @settings(max_examples=count_examples(20))
     @given(st.permutations(TWICE))
     def test_the_order_of_files_does_not_matter(self, paths: list[Path]) -> None:
         columns = ["severity", "row", "stated", "explanation"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published import audit, read_published
+from tests.shards import count_examples
 
 METRICS = (
     "tps sd ci_low ci_high clients latency_ms server_latency_ms server_latency_p50_us p95_us p99_us scale_factor"
@@ -23,7 +24,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(max_size=300), st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace"))))
 def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "any.csv"
@@ -37,7 +38,7 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
     assert "\n" not in message
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     header=st.lists(HEADERS, min_size=1, max_size=8, unique=True),
     rows=st.lists(st.lists(NUMBERS, min_size=8, max_size=8), min_size=1, max_size=4),

@@ -14,6 +14,7 @@ from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling.fitting import ModelFit, fit_model, solve, solve_many
 from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
+from tests.shards import count_examples
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -204,7 +205,7 @@ def test_no_extrapolation_beyond_twice_the_range_unless_forced(sdm91: ModelFit) 
         sdm91.band([100, 500])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=count_examples(25), deadline=None)
 @given(st.floats(1e-3, 1e6), st.sampled_from(["amdahl", "gustafson", "usl"]))
 def test_units_change_gamma_alone(factor: float, name: str) -> None:
     model = MODELS[name]

@@ -10,6 +10,7 @@ from citus_analysis.errors import UsageError
 from citus_analysis.scaling.cost import compute_cost_figures
 from citus_analysis.scaling.queueing import compute_service_demand_us
 from citus_analysis.stats.intervals import estimate_mean_from_summary
+from tests.shards import count_examples
 
 #: Jain (1991), table 34.1: N, response times per visit of CPU and disks A and B, R, X, queue lengths.
 JAIN_34_1 = [
@@ -57,7 +58,7 @@ def test_classes_of_equal_demands_behave_as_one() -> None:
     assert two.queue_length == pytest.approx(one.queue_length)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(
     st.lists(st.floats(0.1, 10), min_size=1, max_size=4),
     st.integers(1, 30),

@@ -16,6 +16,7 @@ from citus_analysis.scaling import Station, solve_closed
 from citus_analysis.scaling.network_what_if import compute_residuals_and_slopes
 from citus_analysis.scaling.queueing import build_station_array, compute_network_throughputs, solve_networks
 from tests.scaling.closed_networks import INF, Step, System, simulate
+from tests.shards import count_examples
 
 
 def repaired(machines: int, repairers: int, repair: float, run: float) -> float:
@@ -37,7 +38,7 @@ def test_the_machine_repairman(machines: int, repairers: int) -> None:
     assert solved.throughput[0] == pytest.approx(repaired(machines, repairers, 2.0, 9.0), rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=4), st.integers(1, 40), st.just(0.0) | st.floats(1e-6, 20))
 def test_single_servers_are_solved_as_by_mva(demands: list[float], customers: int, think: float) -> None:
     exact = scaling.mva({f"r{i}": demand for i, demand in enumerate(demands)}, customers, think)
@@ -47,7 +48,7 @@ def test_single_servers_are_solved_as_by_mva(demands: list[float], customers: in
     assert solved.residence_time[0, :-1] == pytest.approx(exact.residence_time[0], rel=1e-7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count_examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0.1, 10), st.floats(1, 20), st.floats(-0.9, 0.9)), min_size=1, max_size=4),
     st.integers(1, 60),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.spans.pairing import Intervals, align_streams, find_compatible_pairs
+from tests.shards import count_examples
 
 TOLERANCE = 100.0
 
@@ -31,7 +32,7 @@ def all_alignments(pairs: set[tuple[int, int]], tasks: int, children: int) -> li
 sequences = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), min_size=1, max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 @given(sequences, sequences)
 def test_alignment_is_the_largest(tasks: list[tuple[int, int]], children: list[tuple[int, int]]) -> None:
     one = intervals(sorted(1000.0 * b for b, _ in tasks), [1000.0 * n + 500 for _, n in tasks])

@@ -20,6 +20,7 @@ from citus_analysis.spans.clocks import (
     fit_clock,
 )
 from citus_analysis.spans.traces import Traces
+from tests.shards import count_examples
 from tests.spans.recordings import load, traces_of
 
 PPM = 1e-6
@@ -52,7 +53,7 @@ def test_bounds_hold_and_are_narrow(offset: float, drift: float, seed: int) -> N
     assert line.offset == pytest.approx(at_reference, abs=300)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     pairs=st.integers(1, 60),
@@ -109,7 +110,7 @@ def on_a_line(draw: st.DrawFn) -> list[tuple[float, float]]:
     return [(time, slope * time + base - draw(st.sampled_from([0.0, 0.0, 1.0]))) for time in times]
 
 
-@settings(max_examples=500, deadline=5000)
+@settings(max_examples=count_examples(500), deadline=5000)
 @given(
     bounds=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=8) | on_a_line(),
     least=st.floats(-1, 0) | st.sampled_from([-1e-3, 0.0]),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats.percentiles import compute_histogram_percentiles, find_overlapping_buckets, merge_histograms
+from tests.shards import count_examples
 
 LATENCIES = st.lists(st.integers(0, 12_000), min_size=1, max_size=200)
 
@@ -20,7 +21,7 @@ def histogram(latencies: list[int], width: int = 1000, **names: str) -> pl.DataF
     return counted.with_columns(bucket_high_us=high, **{name: pl.lit(value) for name, value in names.items()})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count_examples(50), deadline=None)
 @given(LATENCIES, LATENCIES, st.floats(0.001, 1))
 def test_percentile_of_merged_clients_is_bracketed_by_its_bucket(one: list[int], two: list[int], q: float) -> None:
     buckets = pl.concat([histogram(one, section="READ"), histogram(two, section="READ")])
@@ -33,7 +34,7 @@ def test_percentile_of_merged_clients_is_bracketed_by_its_bucket(one: list[int],
     assert (row["value_us"] is None) == math.isinf(row["high_us"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=count_examples(25), deadline=None)
 @given(LATENCIES, LATENCIES)
 def test_merging_equals_recording_together(one: list[int], two: list[int]) -> None:
     apart = merge_histograms(pl.concat([histogram(one, section="READ"), histogram(two, section="READ")]))

@@ -12,6 +12,7 @@ from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import intervals
 from citus_analysis.stats.intervals import estimate_mean_from_summary
+from tests.shards import count_examples
 
 #: Table 5.7 of the study: mean, standard deviation, stated ends, and the n that these ends imply.
 TABLE_5_7 = [
@@ -73,7 +74,7 @@ def test_one_run_has_no_interval_and_says_why(method: intervals.MeanMethod) -> N
     assert interval.warnings == ("one run has no spread: no interval can be given",)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8).filter(lambda values: max(values) > 1e-3))
 def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[float]) -> None:
     interval = stats.mean_interval(values, method=intervals.choose_mean_method(values))
@@ -140,7 +141,7 @@ def test_ratio_of_single_runs_has_no_interval_and_of_negative_means_refused() ->
         stats.ratio_interval([-2.0, -1.0], [1.0, 2.0])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count_examples(50), deadline=None)
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30), st.floats(0.5, 100))
 def test_intervals_enclose_the_mean_and_scale_with_the_unit(values: list[float], factor: float) -> None:
     interval, scaled = stats.mean_interval(values), stats.mean_interval(np.multiply(values, factor))

@@ -12,6 +12,7 @@ from scipy.stats.mstats import hdmedian, hdquantiles
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats.percentiles import compute_percentile_ranks, compute_values_needed
+from tests.shards import count_examples
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_ranks_of_the_median(n: int, low: int, high: int) -> None:
     assert compute_percentile_ranks(n, 50) == (low, high)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count_examples(50), deadline=None)
 @given(st.integers(6, 3_000), st.sampled_from([50.0, 75.0, 90.0, 95.0, 99.0]), st.sampled_from([0.9, 0.95, 0.99]))
 def test_ranks_cover_at_least_the_level_and_no_narrower_pair_does(n: int, q: float, level: float) -> None:
     if n < compute_values_needed(q, level):

@@ -16,6 +16,7 @@ from citus_analysis.formats.deliveries.placed_lines import NO_TIME, PlacedLines
 from citus_analysis.formats.parsing.registry import formats
 from tests.formats.deliveries import exported
 from tests.formats.deliveries.exported import NAMED, SECOND, SHAPES, TIMED, Said, plain_texts, said_by_line
+from tests.shards import take_part
 
 Shape = Callable[[Sequence[Said]], bytes]
 
@@ -54,6 +55,7 @@ def views_of(data: bytes) -> list[Export]:
     return step.views(chunks(data, 10_000, any_line=step.any_line))
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("tool", ["pglog", "pgbench", "ycsb", "sysbench", "iostat"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_a_text_of_lines_comes_back(shape: Shape, tool: str) -> None:
@@ -65,6 +67,7 @@ def test_a_text_of_lines_comes_back(shape: Shape, tool: str) -> None:
     assert text_of(undone(view, data, size=len(data))) == text
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize(
     "shape", [shape for shape in SHAPES if "docker" not in shape.__name__], ids=lambda s: s.__name__
 )
@@ -80,6 +83,7 @@ def test_a_record_of_several_lines_stays_together(shape: Shape) -> None:
     assert (begins[1:][tabs[1:]] == begins[:-1][tabs[1:]]).all()
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_each_line_leads_to_its_record(shape: Shape) -> None:
     text = plain_texts()["pglog"]
@@ -93,6 +97,7 @@ def test_each_line_leads_to_its_record(shape: Shape) -> None:
             assert lines == [line]
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("shape", TIMED, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("tool", ["pglog", "iostat"])
 def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
@@ -105,6 +110,7 @@ def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
         assert text_of(undone(view, data)) == text
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("shape", NAMED, ids=lambda shape: shape.__name__)
 def test_each_name_is_a_text_of_its_own(shape: Shape) -> None:
     texts = {"pg-0": plain_texts()["pglog"], "bench-1": plain_texts()["iostat"]}
@@ -223,6 +229,7 @@ def test_unusual_records_are_read(line: bytes, text: bytes) -> None:
     assert text_of(undone(view, data)) == before + text + after
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_damage_is_never_lost(shape: Shape) -> None:
     """A foreign line in place of some bytes: each line is the tool's or stands in the file, and none is missing."""
@@ -264,7 +271,7 @@ def test_what_formats_read_as_it_is_is_no_export() -> None:
         path for folder in folders for path in folder.rglob("*") if path.suffix in (".json", ".csv", ".log", ".out")
     ]
     assert len(files) > 100
-    assert [path.name for path in files if find_exports(path.read_bytes()[:HEAD_BYTES], knows)] == []
+    assert [path.name for path in take_part(files) if find_exports(path.read_bytes()[:HEAD_BYTES], knows)] == []
 
 
 @pytest.mark.parametrize("head", [b"", b"[" * HEAD_BYTES, b'{"a":' * 9000, b"\x00" * 99, b'"', b"a,b\rc\n", b"[1,2"])

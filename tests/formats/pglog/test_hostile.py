@@ -190,6 +190,7 @@ def test_a_huge_line_is_one_capped_record(tmp_path: Path) -> None:
     assert log.accounted == len(GOOD + huge + LAST)
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("lines", [1, 2_000])
 @pytest.mark.parametrize("chunk", [1 << 16, 1 << 22, 1 << 26])
 def test_a_huge_record_of_many_lines_is_capped_wherever_blocks_end(tmp_path: Path, lines: int, chunk: int) -> None:

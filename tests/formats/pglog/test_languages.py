@@ -66,6 +66,7 @@ def read_log(tmp_path: Path, language: str, prefix: str, verbose: bool) -> tuple
     return read(written(tmp_path, "".join(records).encode())), records
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("language", MESSAGES)
@@ -110,6 +111,7 @@ def read_rows(tmp_path: Path, data: bytes, form: str) -> Read:
     return gathered(list(format_.parse(Content(path), Hints(path.name, {}))))
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("form", ["csv", "json"])
 @pytest.mark.parametrize("language", MESSAGES)
 def test_rows_of_csvlog_and_jsonlog_are_those_of_english(language: str, form: str, tmp_path: Path) -> None:

@@ -32,11 +32,14 @@ from citus_analysis.formats.pglog.regular_expressions import find_openers
 from citus_analysis.schema import SEVERITIES
 from tests.formats.pglog.oracle.records import _VERBS, add_body, describe, find_last_between_messages, scan
 from tests.recordings import RECORDED
+from tests.shards import count_examples
 
 from .logs import Read, line, plain, read, scanned_in_chunks, written
 
 SOME = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=count_examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 PREFIXES = (
     STUDY_PREFIX,
@@ -446,6 +449,7 @@ def in_chunks(path: Path, jobs: int, chunk_bytes: int) -> Read:
         return read(path, jobs)
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("chunk_bytes", [100_003, 2**20, 5 * 2**20])
 def test_neither_jobs_nor_chunks_matter(big: Path, whole: Read, jobs: int, chunk_bytes: int) -> None:

@@ -100,6 +100,7 @@ def json_log(random: Random, rows: int) -> bytes:
     return "".join(json_line(random) for _ in range(rows)).encode("utf-8", "replace")
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize(
     ("made", "name", "look_back", "least"),
     [

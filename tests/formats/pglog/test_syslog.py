@@ -23,6 +23,7 @@ from citus_analysis.formats.pglog.prefix import Prefix, compile_prefix
 from citus_analysis.formats.pglog.records import RECORD, Chunk
 from citus_analysis.formats.pglog.regular_expressions import find_openers
 from tests.formats.pglog.oracle.records import describe, scan
+from tests.shards import count_examples
 
 from .logs import plain, read, written
 
@@ -116,7 +117,7 @@ def pieces(statement: str, cuts: list[int], head: str) -> list[str]:
     return [head.format(number + 1) + line.replace("\t", "#011") for number, line in enumerate(lines)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=count_examples(60), deadline=None)
 @given(statement=text, cuts=st.lists(place, max_size=4), other=text, order=st.lists(st.booleans(), max_size=60))
 @pytest.mark.parametrize("form", ["3-{}", "{}"])
 def test_a_statement_is_the_same_wherever_it_is_split(

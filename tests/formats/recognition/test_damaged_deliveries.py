@@ -48,6 +48,7 @@ def undone(path: Path) -> int:
         return -1
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("name", sorted(DELIVERIES)[::3])
 def test_a_damaged_file_is_no_crash(tmp_path: Path, name: str) -> None:
     chance = random.Random(name)

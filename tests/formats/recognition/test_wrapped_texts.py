@@ -80,6 +80,7 @@ def find_misread(folder: Path, name: str, texts: Iterable[str]) -> list[str]:
     return misread
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("number", range(len(WRAPPED)), ids=list(WRAPPED))
 def test_a_wrapped_text_is_read_as_the_text(tmp_path: Path, number: int) -> None:
     """A server's log in each delivery, and two of the other texts by turns: those next to each other are of a kind."""
@@ -94,6 +95,7 @@ def test_every_wrapped_text_is_read_as_the_text(tmp_path: Path, name: str) -> No
     assert find_misread(tmp_path, name, TEXTS) == []
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("name", sorted(set(OF_HOSTS) - {"ansible play", "ansible ad hoc", "pssh -i", "tail of files"}))
 def test_each_host_of_a_file_is_a_source(tmp_path: Path, name: str) -> None:
     texts = {"db1": TEXTS["server.log"], "bench": TEXTS["pgbench.out"], "db2": TEXTS["server-l.log"]}
