@@ -67,7 +67,10 @@ def test_the_readme(clone: Path) -> None:
         assert [problem for page in pages for problem in dead_links(page)] == []
     status = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert status.stdout == "", "what the README makes is not ignored"
-    again = subprocess.run(["make", "test"], cwd=clone, env=environment, capture_output=True, text=True, check=False)
+    # What the README made is neither checked nor collected; the type checker reads the folders that it names.
+    again = subprocess.run(
+        ["make", "lint", "pytest"], cwd=clone, env=environment, capture_output=True, text=True, check=False
+    )
     assert again.returncode == 0, again.stdout[-4000:] + again.stderr[-4000:]
 
 
