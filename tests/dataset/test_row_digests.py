@@ -1,6 +1,7 @@
 """All rows of all tables are those that were kept, table by table: on recordings and on damaged logs."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -15,22 +16,29 @@ def test_rows_of_recordings() -> None:
     assert of_recordings() == KNOWN["recordings"]
 
 
-def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the logs were larger than memory may hold."""
     monkeypatch.setattr(records, "IN_MEMORY", 0)
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
     monkeypatch.setattr(records, "PAIRED_RECORDS", 1_000)
-    assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 
-def test_rows_of_recordings_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large logs whose records must be sorted by session."""
+def read_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if large logs held records that must be sorted by session."""
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise streamed.NotInOrder
 
     monkeypatch.setattr(records, "consume_records", refuse)
     monkeypatch.setattr(records, "MOST_RECORDS", 2_000)
+
+
+@pytest.mark.sharded(2)
+@pytest.mark.parametrize("way", [read_in_small_pieces, read_in_small_groups])
+def test_rows_of_recordings_of_large_logs(
+    way: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way(monkeypatch)
     assert of_recordings(jobs=1) == KNOWN["recordings"]
 
 

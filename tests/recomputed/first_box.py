@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,6 +17,7 @@ class _Found(Exception):  # noqa: N818 - no error
     """The box was shown; what follows in the notebook is not needed."""
 
 
+@cache
 def read_first_box(page: str, dataset: Path) -> list[str]:
     """The findings that a page opens with, for a dataset and the page's own defaults."""
     cells = json.loads((ROOT / "notebooks" / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]
