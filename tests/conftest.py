@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.formats.parsing import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
 from tests.recordings import DEMONSTRATION, RECORDED
@@ -87,6 +88,22 @@ def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactor
             summary = ingest([source], dataset)
             assert summary.exit_code == 0, summary.messages
     return dataset
+
+
+@pytest.fixture(scope="session")
+def user_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """What stands for `~/.cache` in a test run, of all parallel workers: the value of XDG_CACHE_HOME."""
+    base = tmp_path_factory.getbasetemp()
+    return (base if worker_id == "master" else base.parent) / "user-cache"
+
+
+def read_once(source: Path, user_cache: Path) -> Path:
+    """The dataset that commands make of raw files in the user's cache, where those that are typed later find it."""
+    user_cache.mkdir(exist_ok=True)
+    with (user_cache / f"{source.name}.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(user_cache))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Path(open_or_ingest_dataset(source))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from citus_analysis.attribution.observed import observe_runs
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots.perf_figures import plot_stack_changes
 from citus_analysis.runs.selection import select_runs
+from tests.conftest import read_once
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
 
@@ -25,10 +26,8 @@ COUNT = "SELECT count(*), sum(v) FROM items WHERE part = ?"
 
 
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    out = tmp_path_factory.mktemp("profiled") / "dataset"
-    ca.ingest(PROFILED, out)
-    return ca.open_dataset(out)
+def profiled(user_cache: Path) -> Dataset:
+    return ca.open_dataset(read_once(PROFILED, user_cache))
 
 
 def test_functions_of_the_scan_take_more_cpu(profiled: Dataset) -> None:
@@ -225,12 +224,12 @@ def test_a_known_shift_is_found_and_covered() -> None:
     assert covered >= 95
 
 
-def test_the_command_of_the_page_as_typed(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("profiled")
+def test_the_command_of_the_page_as_typed(user_cache: Path, tmp_path: Path) -> None:
     (block,) = blocks_run_by(__file__)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(PROFILED.parents[1])
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    run_block(block, tmp_path, newcomers(**cache), Path(sys.executable).parent)
+    run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(user_cache)), Path(sys.executable).parent)
     page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
     assert "differential flame graph" in page
     assert f"{COUNT} has another plan" in page
