@@ -120,31 +120,80 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Form:
-    """A parsed form.
+class RunsQuantity:
+    """A quantity of runs: what, and of which of them.
 
     Attributes:
         quantity: `ratio`, `difference` or `mean`.
         metric: the measured metric.
         axes: column, value of the first side, value of the second; none for a mean.
         conditions: column and value that the runs have.
-        bound: the allowed values.
     """
 
     quantity: str
     metric: str
     axes: tuple[tuple[str, str, str], ...]
     conditions: tuple[tuple[str, str], ...]
-    bound: Bound
 
     def side(self, which: int) -> dict[str, str]:
         """Column -> value of the first (0) or second (1) side."""
         return dict(self.conditions) | {axis[0]: axis[1 + which] for axis in self.axes}
 
     def __str__(self) -> str:
-        axes = [f"{name} {_quote_value(a)} over {_quote_value(b)}" for name, a, b in self.axes]
-        same = [f"{name} {_quote_value(value)}" for name, value in self.conditions]
-        return ", ".join([f"{self.quantity} {self.metric}", *axes, *same, str(self.bound)])
+        axes = [f"{name} {quote_value(a)} over {quote_value(b)}" for name, a, b in self.axes]
+        same = [f"{name} {quote_value(value)}" for name, value in self.conditions]
+        return ", ".join([f"{self.quantity} {self.metric}", *axes, *same])
+
+
+@dataclass(frozen=True)
+class Form(RunsQuantity):
+    """A parsed form: a quantity, and the values that a claim allows.
+
+    Attributes:
+        bound: the allowed values.
+    """
+
+    bound: Bound
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {self.bound}"
+
+
+def split_form(text: str) -> list[str]:
+    """The parts of a form, split by commas outside of double quotes.
+
+    Raises:
+        FormatError: a part is empty, or a quotation is open.
+
+    Example:
+        >>> split_form('mean latency_ms, row "INSERT, 2 workers", at most 30')
+        ['mean latency_ms', 'row "INSERT, 2 workers"', 'at most 30']
+    """
+    parts = [part.strip() for part in _PART.findall(text)]
+    commas = re.sub(r'"[^"]*"', "", text).count(",")
+    if text.count('"') % 2 or not all(parts) or len(parts) != commas + 1:
+        raise FormatError(f"{text!r} has an empty part or an open quotation", hint=_WAY_OUT)
+    return parts
+
+
+def parse_quantity(parts: Sequence[str]) -> RunsQuantity:
+    """The quantity of runs in the parts of a form, without a bound.
+
+    Raises:
+        FormatError: a part is wrong; the message names it.
+
+    Example:
+        >>> parse_quantity(["ratio throughput_ops_s", "workers 8 over 1", "workload c"]).side(0)
+        {'workload': 'c', 'workers': '8'}
+    """
+    head = _HEAD.fullmatch(parts[0]) if parts else None
+    if head is None:
+        said = parts[0] if parts else ""
+        raise FormatError(f"{said!r} does not begin with {' or '.join(QUANTITIES)} and a metric", hint=_WAY_OUT)
+    axes, conditions = _parse_selection(list(parts[1:]))
+    found = RunsQuantity(head[1], head[2], axes, conditions)
+    _check_sides(found)
+    return found
 
 
 def parse_form(text: str) -> Form:
@@ -153,19 +202,14 @@ def parse_form(text: str) -> Form:
     Raises:
         FormatError: the text has no form; the message names the part that is wrong.
     """
-    parts = [part.strip() for part in _PART.findall(text)]
-    commas = re.sub(r'"[^"]*"', "", text).count(",")
-    if text.count('"') % 2 or not parts or len(parts) != commas + 1:
-        raise FormatError(f"{text!r} has an empty part or an open quotation", hint=_WAY_OUT)
-    head = _HEAD.fullmatch(parts[0])
-    if head is None:
-        raise FormatError(f"{parts[0]!r} does not begin with {' or '.join(QUANTITIES)} and a metric", hint=_WAY_OUT)
-    if len(parts) < 2:
+    parts = split_form(text)
+    if _HEAD.fullmatch(parts[0]) and len(parts) < 2:
         raise FormatError(f"{text!r} states no bound", hint=_WAY_OUT)
-    axes, conditions = _parse_selection(parts[1:-1])
-    quantity, bound = head[1], _bound(parts[-1])
-    _check(quantity, axes, bound)
-    return Form(quantity, head[2], axes, conditions, bound)
+    if len(parts) < 2:
+        raise FormatError(f"{parts[0]!r} does not begin with {' or '.join(QUANTITIES)} and a metric", hint=_WAY_OUT)
+    bound, found = _bound(parts[-1]), parse_quantity(parts[:-1])
+    _check_bound(found.quantity, bound)
+    return Form(found.quantity, found.metric, found.axes, found.conditions, bound)
 
 
 def _parse_selection(parts: list[str]) -> tuple[tuple[tuple[str, str, str], ...], tuple[tuple[str, str], ...]]:
@@ -193,12 +237,15 @@ def _bound(part: str) -> Bound:
     raise FormatError(f"{part!r} is no bound", hint=f"end with one of: {', '.join(_BOUNDS)}, with its numbers")
 
 
-def _check(quantity: str, axes: tuple[tuple[str, str, str], ...], bound: Bound) -> None:
-    if bool(axes) == (quantity == "mean"):
-        wanted = "no COLUMN A over B" if axes else "COLUMN A over B"
-        raise FormatError(f"a {quantity} needs {wanted}", hint=_WAY_OUT)
-    if same := next((name for name, a, b in axes if a == b), None):
+def _check_sides(found: RunsQuantity) -> None:
+    if bool(found.axes) == (found.quantity == "mean"):
+        wanted = "no COLUMN A over B" if found.axes else "COLUMN A over B"
+        raise FormatError(f"a {found.quantity} needs {wanted}", hint=_WAY_OUT)
+    if same := next((name for name, a, b in found.axes if a == b), None):
         raise FormatError(f"both sides have the same {same}", hint="name two values")
+
+
+def _check_bound(quantity: str, bound: Bound) -> None:
     low, high = bound.ends(quantity)
     if not all(map(math.isfinite, bound.numbers)) or low >= high:
         raise FormatError(f"'{bound}' allows no value", hint="write the smaller number first")
@@ -210,7 +257,13 @@ def _check(quantity: str, axes: tuple[tuple[str, str, str], ...], bound: Bound) 
         raise FormatError(f"a mean is not '{bound}' than anything", hint="write: at least X, at most X")
 
 
-def _quote_value(value: str) -> str:
+def quote_value(value: str) -> str:
+    """A value of a form, in quotation marks where it needs them.
+
+    Example:
+        >>> quote_value("query from any node"), quote_value("INSERT, 2 workers")
+        ('query from any node', '"INSERT, 2 workers"')
+    """
     plain = value and value == value.strip() and "," not in value and not re.search(r"\sover\s", value)
     return value if plain else f'"{value}"'
 
@@ -689,7 +742,7 @@ class ClaimSelection:
     is_own: bool = False
 
 
-def select_claim_runs(source: TableSource | Frame, form: Form) -> list[ClaimSelection]:
+def select_claim_runs(source: TableSource | Frame, form: RunsQuantity) -> list[ClaimSelection]:
     """The configurations of a dataset that a form selects; one without an estimate if there is none.
 
     Raises:
@@ -737,7 +790,7 @@ def _add_resource_facts(source: TableSource | Frame, frame: pl.DataFrame, names:
     return frame
 
 
-def _filter_runs_by_values(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
+def filter_claim_runs(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
     """The runs with these values, as they are displayed, in any case; `*` in a fact of a resource is any text."""
     for name, value in values.items():
         wanted = re.escape(value.casefold())
@@ -752,17 +805,17 @@ def _filter_runs_by_values(frame: pl.DataFrame, values: Mapping[str, str]) -> pl
     return frame
 
 
-def _means(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
-    runs, notes = select_measured_runs(_filter_runs_by_values(frame, form.side(0)), form.metric, ())
+def _means(frame: pl.DataFrame, form: RunsQuantity) -> Iterator[ClaimSelection]:
+    runs, notes = select_measured_runs(filter_claim_runs(frame, form.side(0)), form.metric, ())
     varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     for stratum, part in iterate_groups(runs, varying):
         side = ClaimSample(*compute_sample_moments(get_metric_values(part, form.metric)))
         yield ClaimSelection(format_configuration(stratum), ClaimEstimate.from_mean(side), warnings=notes)
 
 
-def _iterate_claim_pairs(frame: pl.DataFrame, form: Form) -> Iterator[ClaimSelection]:
+def _iterate_claim_pairs(frame: pl.DataFrame, form: RunsQuantity) -> Iterator[ClaimSelection]:
     sides = [
-        _filter_runs_by_values(frame, form.side(which)).with_columns(pl.lit(name).alias(_SIDE))
+        filter_claim_runs(frame, form.side(which)).with_columns(pl.lit(name).alias(_SIDE))
         for which, name in enumerate((_FIRST, _SECOND))
     ]
     columns = tuple(name for name, _, _ in form.axes)
