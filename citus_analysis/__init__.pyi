@@ -3,6 +3,7 @@ from . import attribution as attribution
 from . import bottleneck as bottleneck
 from . import dataset as dataset
 from . import defaults as defaults
+from . import documents as documents
 from . import errors as errors
 from . import explorer as explorer
 from . import formats as formats
@@ -26,6 +27,7 @@ from .dataset import ingest as ingest
 from .dataset import inspect as inspect
 from .dataset import open_dataset as open_dataset
 from .dataset import read as read
+from .documents import check_documents as check_documents
 from .errors import CitusAnalysisError as CitusAnalysisError
 from .explorer import explore as explore
 from .plans import plan_changes as plan_changes

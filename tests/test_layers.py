@@ -20,7 +20,7 @@ LAYER = {
             "formats",
             "runs spans stats scaling serverlogs bottleneck plans published tracking attribution",
             "dataset",
-            "publish plots report",
+            "documents publish plots report",
             "explorer research_object runner",
             "studies",
             "cli",

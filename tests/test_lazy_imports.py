@@ -68,7 +68,9 @@ def test_a_dataset_is_opened_with_the_modules_of_its_own_formats_alone(recorded_
     ).stdout
     modules = {found.__class__.__module__ for found in formats().values()}
     own = {f"citus_analysis.formats.{name}" for name in open_dataset(recorded_path).table("sources")["format"].unique()}
-    assert modules & set(json.loads(done)) <= own
+    loaded = set(json.loads(done))
+    assert modules & loaded <= own
+    assert not [name for name in loaded if name.startswith("citus_analysis.documents")]
 
 
 def test_a_format_is_found_by_its_name_without_the_others() -> None:

@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
     "claims": "Judge claims: supported, contradicted, undecided.",
+    "check": "Check the numbers of documents by the data they are of.",
     "run": "Launch an experiment and leave the files that ingest reads.",
     "status": "Show the state of an experiment: runs done, failed and left.",
     "pack": "Pack a dataset with all that reproduces it.",
