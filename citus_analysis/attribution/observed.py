@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,10 +25,17 @@ from citus_analysis.attribution.evidence import (
 )
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Floats
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.operations import adds_up
-from citus_analysis.runs.selection import Question, find_differing_columns, matching, select_asked_runs
-from citus_analysis.runs.set_ups import CONFIGURATION, LOAD
+from citus_analysis.runs.selection import (
+    NAMING,
+    VALUE_SEPARATOR,
+    Question,
+    find_differing_columns,
+    select_asked_runs,
+    select_named_runs,
+)
+from citus_analysis.runs.set_ups import LOAD
 from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
 from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.stats.drift import build_block_layout, is_interleaved
@@ -40,11 +47,8 @@ from citus_analysis.units import US_PER_MS, US_PER_S
 
 # The two sides of a difference: runs that a text names, or a window of time of logs without runs.
 
-#: Columns whose values name a side, in the order in which they are looked up.
-NAMING: Final = ("resource", "set_up", "variant", "family", "settings", "system", "run_id", "workload", "operation")
 _ALONE: Final = ("workers", *LOAD)
 _BETWEEN: Final = ".."
-_OR: Final = "|"
 
 
 @dataclass(frozen=True)
@@ -96,52 +100,7 @@ def format_sample_label(text: str) -> str:
     """
     column, equals, value = text.partition("=")
     named = value if equals and column.strip() in NAMING and "," not in value else text
-    return named.replace(_OR, " or ")
-
-
-def select_named_runs(runs: pl.DataFrame, text: str) -> pl.DataFrame:
-    """The runs that a text names.
-
-    Args:
-        runs: described runs.
-        text: `column=value` (or `column=value|value`), several split by commas, or a value of one of :data:`NAMING`;
-            resources may be patterns.
-
-    Raises:
-        UnknownNameError: no run has this value, or there is no such column.
-
-    Example:
-        >>> runs = pl.DataFrame({"resource": ["a", "b"], "workers": [1, 8], "set_up": ["x", "y"]})
-        >>> select_named_runs(runs, "workers=8")["resource"].item(), select_named_runs(runs, "x")["resource"].item()
-        ('b', 'a')
-    """
-    if "=" in text and "/" not in text.partition("=")[0]:
-        return _filter_runs_by_values(
-            runs, dict([side.strip() for side in part.partition("=")[::2]] for part in text.split(","))
-        )
-    if matching(runs, text).height:
-        return matching(runs, text)
-    for column in [name for name in NAMING if name in runs.columns]:
-        found = runs.filter(pl.col(column).cast(pl.String) == text)
-        if found.height:
-            return found
-    known = [
-        runs[name].drop_nulls().cast(pl.String).unique() for name in ("resource", "set_up") if name in runs.columns
-    ]
-    raise UnknownNameError("side", text, sorted({str(value) for values in known for value in values if value}))
-
-
-def _filter_runs_by_values(runs: pl.DataFrame, wanted: Mapping[str, str]) -> pl.DataFrame:
-    found = runs
-    for column, value in wanted.items():
-        if column not in runs.columns:
-            known = dict.fromkeys(name for name in (*NAMING, *CONFIGURATION) if name in runs.columns)
-            raise UnknownNameError("column", column, known)
-        found = found.filter(pl.col(column).cast(pl.String).is_in(value.split(_OR)))
-        if found.is_empty():
-            values = runs[column].drop_nulls().unique().sort().cast(pl.String).to_list()
-            raise UnknownNameError(column, value, values)
-    return found
+    return named.replace(VALUE_SEPARATOR, " or ")
 
 
 def check_same_load(sides: Sequence[tuple[str, pl.DataFrame]]) -> None:

@@ -34,6 +34,10 @@ from citus_analysis.texts.words import pluralize
 
 #: Operation of runs that are no load, and whose workload is not known.
 UNKNOWN_OPERATION: Final = "unknown workload"
+#: Columns whose values name a side, in the order in which they are looked up.
+NAMING: Final = ("resource", "set_up", "variant", "family", "settings", "system", "run_id", "workload", "operation")
+#: Separates several values of a column.
+VALUE_SEPARATOR: Final = "|"
 
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
 
@@ -388,3 +392,48 @@ def find_closest_difference(runs: pl.DataFrame, by: str, strata: Sequence[str]) 
             nearest = others[others.sum(axis=1).argmin()]
             best = nearest if nearest.sum() < best.sum() else best
     return tuple(name for name, differs in zip(strata, best, strict=True) if differs)
+
+
+def select_named_runs(runs: pl.DataFrame, text: str) -> pl.DataFrame:
+    """The runs that a text names.
+
+    Args:
+        runs: described runs.
+        text: `column=value` (or `column=value|value`), several split by commas, or a value of one of :data:`NAMING`;
+            resources may be patterns.
+
+    Raises:
+        UnknownNameError: no run has this value, or there is no such column.
+
+    Example:
+        >>> runs = pl.DataFrame({"resource": ["a", "b"], "workers": [1, 8], "set_up": ["x", "y"]})
+        >>> select_named_runs(runs, "workers=8")["resource"].item(), select_named_runs(runs, "x")["resource"].item()
+        ('b', 'a')
+    """
+    if "=" in text and "/" not in text.partition("=")[0]:
+        return _filter_runs_by_values(
+            runs, dict([side.strip() for side in part.partition("=")[::2]] for part in text.split(","))
+        )
+    if matching(runs, text).height:
+        return matching(runs, text)
+    for column in [name for name in NAMING if name in runs.columns]:
+        found = runs.filter(pl.col(column).cast(pl.String) == text)
+        if found.height:
+            return found
+    known = [
+        runs[name].drop_nulls().cast(pl.String).unique() for name in ("resource", "set_up") if name in runs.columns
+    ]
+    raise UnknownNameError("side", text, sorted({str(value) for values in known for value in values if value}))
+
+
+def _filter_runs_by_values(runs: pl.DataFrame, wanted: Mapping[str, str]) -> pl.DataFrame:
+    found = runs
+    for column, value in wanted.items():
+        if column not in runs.columns:
+            known = dict.fromkeys(name for name in (*NAMING, *CONFIGURATION) if name in runs.columns)
+            raise UnknownNameError("column", column, known)
+        found = found.filter(pl.col(column).cast(pl.String).is_in(value.split(VALUE_SEPARATOR)))
+        if found.is_empty():
+            values = runs[column].drop_nulls().unique().sort().cast(pl.String).to_list()
+            raise UnknownNameError(column, value, values)
+    return found

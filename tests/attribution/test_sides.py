@@ -3,8 +3,9 @@
 import polars as pl
 import pytest
 
-from citus_analysis.attribution.observed import check_same_load, parse_window, select_named_runs
+from citus_analysis.attribution.observed import check_same_load, parse_window
 from citus_analysis.errors import CitusAnalysisError, UnknownNameError, UsageError
+from citus_analysis.runs.selection import select_named_runs
 
 RUNS = pl.DataFrame(
     {
