@@ -36,6 +36,7 @@ from .published import audit_runs as audit_runs
 from .published import read_published as read_published
 from .research_object import pack as pack
 from .research_object import verify as verify
+from .scaling import what_if as what_if
 from .serverlogs import compare_servers as compare_servers
 from .serverlogs import server_profile as server_profile
 from .stats import gate as gate

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from citus_analysis.attribution import Explanation
     from citus_analysis.scaling.curves import ScalingStudy
+    from citus_analysis.scaling.what_if import WhatIf
     from citus_analysis.tracking import Track
 
 #: Column of the names of lists that are compared.
@@ -107,6 +108,12 @@ class Study(DisplayMixin):
         from citus_analysis.attribution import why
 
         return why(self, base, other, **options)  # type: ignore[arg-type] # keywords
+
+    def what_if(self, change: str, at: str = "", **options: object) -> WhatIf:
+        """What a change would gain, predicted from traced statements; see `ca.what_if`."""
+        from citus_analysis.scaling import what_if
+
+        return what_if(self, change, at, **options)  # type: ignore[arg-type] # keywords
 
     def changes(self, metric: str | None = None) -> SequenceChanges | Track:
         """Changes of the metric over the runs in their order: by `ca.track` for a dataset, by row for a frame."""

@@ -36,6 +36,7 @@ _COMMANDS: Final = {
     "gate": "Judge a dataset by a baseline: passed, failed, undecided.",
     "why": "Explain a difference: statements, segments, nodes.",
     "plans": "Find statements whose plan changed: where, when, cost.",
+    "what-if": "Predict what a change would gain, from traces.",
     "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
@@ -61,7 +62,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in _COMMANDS and cmd_name != _FIRST:
             return None
-        found: click.Command = import_module(f"citus_analysis.cli.subcommands.{cmd_name}").command
+        found: click.Command = import_module(f"citus_analysis.cli.subcommands.{cmd_name.replace('-', '_')}").command
         if all(parameter.name != "debug" for parameter in found.params):
             found.params.append(_make_debug_option())
         return found

@@ -13,7 +13,7 @@ from citus_analysis.bottleneck import BottleneckStudy
 from citus_analysis.bottleneck.variance import RunVariance
 from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.errors import UsageError
-from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_predicted_ratios, plot_variance
 from citus_analysis.plots.comparison_figures import plot_account, plot_ratios
 from citus_analysis.plots.published_figures import plot_fits
 from citus_analysis.plots.scalability_figures import plot_series
@@ -21,11 +21,10 @@ from citus_analysis.plots.server_figures import plot_shares, plot_track
 from citus_analysis.plots.theme import get_style, new_figure
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
 from citus_analysis.runs.set_ups import name_configurations
-from citus_analysis.scaling import throughput_curves
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import ModelFit, ScalingFit
-from citus_analysis.scaling.network_what_if import WhatIf
-from citus_analysis.scaling.queueing import ClosedSolution, NetworkSolution
+from citus_analysis.scaling.queueing import NetworkSolution
+from citus_analysis.scaling.what_if import WhatIf, WhatIfStudy
 from citus_analysis.serverlogs.profile import ServerProfile
 from citus_analysis.spans.profile import ProfileStudy
 from citus_analysis.spans.tail import TailProfile
@@ -41,7 +40,7 @@ def draw_result(result: object) -> go.Figure:
 
     Args:
         result: a comparison, a curve, study or fit of scaling, a profile of statements or of server logs, a study of
-            bottlenecks or of run-to-run variance, a solved or predicted queueing network, a series over time.
+            bottlenecks or of run-to-run variance, a prediction, a solved queueing network, a series over time.
 
     Raises:
         UsageError: results of this kind have no figure.
@@ -68,7 +67,8 @@ draw_result.register(
 )
 draw_result.register(ServerProfile, lambda result: plot_shares(result.by_fingerprint))
 draw_result.register(BottleneckStudy, lambda result: plot_percentages(result.matrix))
-draw_result.register(WhatIf, lambda result: plot_throughput_curves(throughput_curves(result)))
+draw_result.register(WhatIf, lambda result: plot_predicted_ratios(result.to_study().table()))
+draw_result.register(WhatIfStudy, lambda result: plot_predicted_ratios(result.table()))
 draw_result.register(
     TrackedSeries,
     lambda result: plot_track(result.runs, metric=result.metric, points=result.found.points, title=result.name),
@@ -100,19 +100,9 @@ def _(result: RunVariance) -> go.Figure:
 
 
 @draw_result.register
-def _(result: ClosedSolution) -> go.Figure:
-    rows = pl.DataFrame({"customers": result.customers, "throughput": result.throughput}).sort("customers")
-    figure = new_figure("Throughput of a closed network", x="customers", y="throughput")
-    figure.add_scatter(x=rows["customers"].to_list(), y=rows["throughput"].to_list(), mode="lines+markers")
-    return figure.update_yaxes(rangemode="tozero")
-
-
-@draw_result.register
 def _(result: NetworkSolution) -> go.Figure:
     figure = new_figure("Time at each resource", y="residence time")
-    for number, name in enumerate(result.classes):
-        times, marker = result.residence_time[number].tolist(), {"color": get_style(number)[0]}
-        figure.add_bar(x=list(result.resources), y=times, name=name, marker=marker)
+    figure.add_bar(x=list(result.resources), y=result.residence_time.tolist(), marker={"color": get_style(0)[0]})
     return figure
 
 

@@ -11,11 +11,8 @@ import polars as pl
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots.theme import (
     GREY,
-    add_band,
     add_bars,
-    add_points,
     convert_with_columns,
-    fade,
     get_style,
     groups,
     new_figure,
@@ -174,34 +171,37 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
     return figure.update_layout(barmode="relative")
 
 
-_MEASURED: Final = "measured"
-_MODELS: Final = {"mva": "queueing network (MVA)", "amdahl": "Amdahl", "usl": "USL"}
-
-
-def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against threads") -> go.Figure:
-    """Measured throughput of each run and the curves of models with their bands; rejected models are dotted.
+def plot_predicted_ratios(
+    predictions: Frame, *, title: str = "Throughput after a change over that before"
+) -> go.Figure:
+    """Predicted ratios of throughputs with their intervals, and the measured ones beside them.
 
     Args:
-        curves: columns `model`, `threads`, `throughput_ops_s`, `low`, `high`, `refused`, as
-            :func:`citus_analysis.scaling.throughput_curves` gives them for one set-up.
+        predictions: columns `base`, `change`, `ratio`, `ratio_low`, `ratio_high`, `measured_ratio`, as
+            :func:`citus_analysis.scaling.what_if.study_what_if` gives them.
         title: title of the figure.
     """
-    columns = ("model", "threads", "throughput_ops_s", "low", "high", "refused")
-    frame = convert_with_columns(curves, "curves", *columns).drop_nulls("threads")
-    figure = new_figure(title, x="threads", y="throughput_ops_s")
-    for number, (model, part) in enumerate(groups(frame.filter(pl.col("model") != _MEASURED), "model")):
-        _add_curve(figure, part, _MODELS.get(model, model), get_style(number)[0])
-    points = frame.filter(pl.col("model") == _MEASURED)
-    x, y, said = points["threads"].to_list(), points["throughput_ops_s"].to_list(), "%{x} threads<br>%{y:,.4~r}"
-    circle = {"color": "#000000", "symbol": "circle-open"}
-    add_points(figure, x, y, "runs", "markers", f"{said}<extra>run</extra>", marker=circle)
-    return figure.update_yaxes(rangemode="tozero")
-
-
-def _add_curve(figure: go.Figure, part: pl.DataFrame, name: str, colour: str) -> None:
-    band = part.drop_nulls(["low", "high"])
-    add_band(figure, band["threads"].to_list(), band["low"].to_list(), band["high"].to_list(), fade(colour))
-    rejected = part["refused"].null_count() < part.height
-    shown, line = f"{name}, rejected" if rejected else name, {"color": colour, "dash": "dot" if rejected else "solid"}
-    x, y = part["threads"].to_list(), part["throughput_ops_s"].to_list()
-    add_points(figure, x, y, shown, "lines", "%{x} threads<br>%{y:,.4~r}", line=line)
+    columns = ("base", "change", "ratio", "ratio_low", "ratio_high", "measured_ratio")
+    frame = convert_with_columns(predictions, "predictions", *columns)
+    rows = frame.with_columns(row=pl.format("{}, {}", "base", "change"))
+    figure = new_figure(title, height=160 + _ROW * max(rows.height, 1))
+    names = [text(row) for row in rows["row"]]
+    reach = {
+        "type": "data",
+        "symmetric": False,
+        "array": (rows["ratio_high"] - rows["ratio"]).to_list(),
+        "arrayminus": (rows["ratio"] - rows["ratio_low"]).to_list(),
+    }
+    figure.add_scatter(
+        x=rows["ratio"].to_list(), y=names, error_x=reach, mode="markers", name="predicted",
+        marker={"color": get_style(0)[0]}, hovertemplate="%{y}<br>%{x:.3~g}<extra>predicted</extra>",
+    )  # fmt: skip
+    measured = rows.with_columns(name=pl.Series(names, dtype=pl.String)).drop_nulls("measured_ratio")
+    figure.add_scatter(
+        x=measured["measured_ratio"].to_list(), y=measured["name"].to_list(), mode="markers", name="measured",
+        marker={"color": "#000000", "symbol": "diamond-open", "size": 9},
+        hovertemplate="%{y}<br>%{x:.3~g}<extra>measured</extra>",
+    )  # fmt: skip
+    figure.add_vline(x=1.0, line={"color": "#888888", "dash": "dot", "width": 1})
+    figure.update_xaxes(title_text="throughput, times that before the change", type="log")
+    return figure.update_yaxes(automargin=True, autorange="reversed")

@@ -14,7 +14,6 @@ from citus_analysis.bottleneck.limits import Verdict
 from citus_analysis.bottleneck.machine_work import place_text
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes
-from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
 from citus_analysis.runs.set_ups import USUAL_SET_UP
 from citus_analysis.stats.findings import (
     FindingNumber,
@@ -272,14 +271,6 @@ def state_run_variance(study: BottleneckStudy) -> ReportFinding:
     warnings = "; ".join(found.warnings)
     left_out = TEMPLATES["variance: left out"].format(warnings=warnings) if warnings else ""
     return state(TEMPLATES, "variance", sentence=found.sentence(), left_out=left_out)
-
-
-def plot_curves_by_set_up(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
-    """A figure for each set-up of :func:`~citus_analysis.report.tabulate_curves`, at most `most`."""
-    if curves.is_empty():
-        return []
-    parts = list(curves.group_by("set_up", maintain_order=True))[:most]
-    return [plot_throughput_curves(part, title=str(name)) for (name,), part in parts]
 
 
 # Tables of the bottleneck report for readers: one row per configuration, few columns.

@@ -11,7 +11,12 @@ from citus_analysis.attribution.sentences import (
     tabulate_throughput_parts,
 )
 from citus_analysis.bottleneck.machine_work import place_text
-from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
+from citus_analysis.plots.bottleneck_figures import (
+    plot_percentages,
+    plot_predicted_ratios,
+    plot_variance,
+    plot_waits,
+)
 from citus_analysis.plots.comparison_figures import plot_account
 from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
@@ -26,7 +31,6 @@ from citus_analysis.report.bottleneck import (
     choose_shown_run,
     demand_rows,
     list_configuration_columns,
-    plot_curves_by_set_up,
     plot_node_loads,
     select_shown_verdicts,
     state_balance,
@@ -43,7 +47,6 @@ from citus_analysis.report.bottleneck import (
     tabulate_thresholds,
     tabulate_variance_sources,
 )
-from citus_analysis.report.predictions import predict_with_networks
 from citus_analysis.report.resources import name_run
 from citus_analysis.report.server import (
     drop_technical_columns,
@@ -54,6 +57,7 @@ from citus_analysis.report.server import (
 from citus_analysis.report.study_figures import show_study
 from citus_analysis.report.track import read_tracked_datasets
 from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, load_bounds
+from citus_analysis.scaling.what_if import study_what_if
 from citus_analysis.serverlogs.profile import (
     count_connections_over_time,
     count_errors_over_time,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -211,8 +210,6 @@ def _open_in(kernels: Queue[NotebookWorker], dataset: Path | str) -> None:
 
 #: Reports that are started before the others, so that none of them runs alone at the end.
 _LONGEST: Final = ("server",)
-#: Reports that are made one after the other in the same process, because they show the same predictions.
-_TOGETHER: Final = ("scalability", "bottleneck")
 
 #: Parameters that name datasets, split by commas.
 _FOLDERS: Final = ("datasets", "second")
@@ -347,10 +344,17 @@ def render_reports(
         shown = [name for name in wanted if name not in left_out]
         index = ("index.html" if len(wanted) > 1 else find_index_link(target)) if html else None
 
-        def render(name: str, kernel: NotebookWorker) -> ReportResult:
-            return _render(name, kernel, source, target, given[name], library, index, progress)
+        def render(name: str) -> ReportResult | Exception:
+            kernel = kernels.get()
+            try:
+                return _render(name, kernel, source, target, given[name], library, index, progress)
+            except Exception as error:  # noqa: BLE001 - raised when the other reports are complete
+                return error
+            finally:
+                kernels.put(kernel)
 
-        made = ChainMap(*pool.map(partial(_render_in_sequence, render, kernels), _group_reports(shown)))
+        started = sorted(shown, key=lambda name: name not in _LONGEST)
+        made = dict(zip(started, pool.map(render, started), strict=True))
     results, failures = _split_results_and_errors({name: made[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target, title=title, author=author, notes=notes)
@@ -387,27 +391,6 @@ def _leave_out_studies_of_others(dataset: Path | str, given: Mapping[str, Mappin
         return {}
     reason = "it is about numbers that others published, and these runs are of no such study: citus-analysis report"
     return {name: f"{reason} {name} DIR makes it" for name in asked}
-
-
-def _group_reports(names: Sequence[str]) -> list[list[str]]:
-    """Reports as they are started; those of a group are made by one process."""
-    together = [name for name in names if name in _TOGETHER]
-    others = sorted((name for name in names if name not in _TOGETHER), key=lambda name: name not in _LONGEST)
-    return [group for group in (together, *([name] for name in others)) if group]
-
-
-def _render_in_sequence(
-    render: Callable[[str, NotebookWorker], ReportResult], kernels: Queue[NotebookWorker], names: Sequence[str]
-) -> dict[str, ReportResult | Exception]:
-    """Reports made one after the other by one process, or the errors instead of them."""
-    kernel, made = kernels.get(), dict[str, ReportResult | Exception]()
-    for name in names:
-        try:
-            made[name] = render(name, kernel)
-        except Exception as error:  # noqa: BLE001 - raised when the other reports are complete
-            made[name] = error
-    kernels.put(kernel)
-    return made
 
 
 def _split_results_and_errors(

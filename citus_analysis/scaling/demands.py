@@ -20,18 +20,10 @@ from citus_analysis.core.frames import (
     TableSource,
     convert_to_polars,
     return_callers_frame_kind,
-    scan_source_table,
 )
-from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs.selection import USUAL_QUESTION, Question, matching
-from citus_analysis.scaling.blocked import BLOCKED_FROM, blocked_time
-from citus_analysis.scaling.network_what_if import WhatIf
 from citus_analysis.scaling.queueing import asymptotic_bounds, compute_service_demand_us
 from citus_analysis.units import US_PER_S
 
-_PREDICTED_FROM: Final = (
-    *("runs", "operation_latencies", "settings", "cpu_samples", "device_samples", "match_quality", "nodes"),
-)
 _CORES: Final = r"(\d+) cores?"
 #: Metric of the matrix -> name of the demand, its unit, and whether it is a share of a capacity (has a bound).
 _OF_MATRIX: Final = {
@@ -72,28 +64,6 @@ def compute_resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl
     ]
     found = pl.concat(parts, how="diagonal").sort(*CONFIGURATION, "demand", "node", nulls_last=True)
     return found.select(*CONFIGURATION, "node", "demand", "per_operation", "unit", *_BESIDE)
-
-
-def predict_blocked_time(dataset: TableSource, question: Question = USUAL_QUESTION) -> tuple[WhatIf, ...]:
-    """Predictions of :func:`citus_analysis.scaling.blocked.blocked_time`; none if runs lack traces.
-
-    Args:
-        dataset: a dataset.
-        question: the runs that enter, and the level.
-    """
-    resources, phase, workload = question.resources, question.phase, question.workload
-    tables = {name: matching(convert_to_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
-    if tables["operation_latencies"].is_empty():
-        return ()
-    statements = scan_source_table(dataset, "statements").select(BLOCKED_FROM).collect()
-    tables["statements"] = matching(statements, resources)
-    wanted = pl.lit(value=True) if phase == "all" else pl.col("phase").cast(pl.String) == phase
-    of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
-    tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))
-    try:
-        return blocked_time(tables, level=question.level, include_status=question.include_status)
-    except InsufficientDataError:
-        return ()
 
 
 def _add_core_quotas(sized: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:

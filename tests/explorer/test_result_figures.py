@@ -83,16 +83,13 @@ def test_run_to_run_variance_draws_its_sources() -> None:
     assert drawn == pytest.approx(dict(varied.table().select("source", "share").iter_rows()))
 
 
-def test_queueing_networks_draw_throughput_and_the_time_at_each_resource() -> None:
+def test_a_queueing_network_draws_the_time_at_each_resource() -> None:
     solved = ca.scaling.mva({"cpu": 2.0, "disk": 3.0}, 20, think=4.0)
     (bars,) = solved.plot().data
     assert dict(zip(bars.x, bars.y, strict=True)) == pytest.approx(
-        dict(zip(("cpu", "disk"), solved.residence_time[0], strict=True))
+        dict(zip(("cpu", "disk"), solved.residence_time, strict=True))
     )
     assert solved.table()["resource"].to_list() == ["cpu", "disk"]
-    closed = ca.scaling.solve_closed([ca.scaling.Station(1.0)], [2, 1])
-    assert list(closed.plot().data[0].x) == [1, 2]
-    assert closed.table().sort("customers")["time"].to_list() == pytest.approx([1.0, 2.0])
 
 
 def test_a_series_over_time_draws_its_runs_and_changes() -> None:

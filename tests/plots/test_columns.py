@@ -25,7 +25,7 @@ from citus_analysis.plots import (
     plot_spans,
     plot_waterfall,
 )
-from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_predicted_ratios, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account, plot_bars
 from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
@@ -61,9 +61,9 @@ SAMPLES = pl.DataFrame(
     {"elapsed_s": [1.0], "series": ["a"], "await_ms": [1.0], "start_s": [0.5], "end_s": [1.5]}
     | {f"{share}_percent": [1.0] for share in ("user", "system", "iowait", "steal")}
 )
-CURVES = pl.DataFrame(
-    {"model": ["measured", "mva"], "threads": [4, 4], "throughput_ops_s": [100.0, 110.0]}
-    | {"low": [None, 90.0], "high": [None, 130.0], "refused": ["", ""]}
+PREDICTIONS = pl.DataFrame(
+    {"base": ["a"], "change": ["threads=8"], "ratio": [1.0], "ratio_low": [0.8], "ratio_high": [1.2]}
+    | {"measured_ratio": [1.1]}
 )
 RATIOS = pl.DataFrame({"name": ["a"], "ratio": [1.0], "low": [0.9], "high": [1.1], "verdict": ["equivalent"]})
 SPANS = pl.DataFrame({"name": ["r"], "quantity": ["T"], "mean_us": [1.0]})
@@ -135,7 +135,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
         "matrix": (lambda t: plot_waits(LIMITS, t), lambda: LIMITS),
     },
     "plot_variance": {"variance": (plot_variance, lambda: LIMITS)},
-    "plot_throughput_curves": {"curves": (plot_throughput_curves, lambda: CURVES)},
+    "plot_predicted_ratios": {"predictions": (plot_predicted_ratios, lambda: PREDICTIONS)},
     "plot_track": {"runs": (lambda t: plot_track(t), lambda: TRACKED)},
     "plot_account": {"causes": (plot_account, lambda: CAUSES)},
     "plot_bars": {"bars": (plot_bars, lambda: BARS)},

@@ -15,9 +15,10 @@ from citus_analysis.report.bottleneck import (
     state_generator,
     state_limits,
 )
-from citus_analysis.report.predictions import write_what_if_sentences
 from citus_analysis.report.render import render_report
-from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate, predict_blocked_time
+from citus_analysis.runs.selection import USUAL_QUESTION
+from citus_analysis.scaling.demands import compute_resource_demands, find_first_to_saturate
+from citus_analysis.scaling.what_if import study_what_if
 
 LIMITS = Path(__file__).parents[1] / "data" / "limits"
 
@@ -82,9 +83,10 @@ def test_demands_name_the_closest_bound(limited: Dataset, study: BottleneckStudy
 
 
 def test_without_traces_nothing_is_predicted(limited: Dataset) -> None:
-    assert predict_blocked_time(limited) == ()
-    assert write_what_if_sentences(()) == [
-        "No prediction: no run has both traced statements and the client's latencies."
+    found = study_what_if(limited, USUAL_QUESTION)
+    assert found.predictions == ()
+    assert found.summary_lines() == [
+        "No change is predicted: no run has both traced statements and the client's response times."
     ]
 
 

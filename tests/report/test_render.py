@@ -7,8 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from queue import Queue
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,7 @@ from citus_analysis.errors import (
     UnknownNameError,
     UsageError,
 )
-from citus_analysis.report import render, render_report, render_reports, report_names
+from citus_analysis.report import render_report, render_reports
 from citus_analysis.report.html import list_linked_files
 from tests.recordings import RECORDED
 
@@ -265,28 +263,6 @@ def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset
     assert 'href="one/points.csv"' in index
     with pytest.raises(UnknownNameError, match="parameter of these reports"):
         render_reports("all", dataset, tmp_path / "out", {"wrod": "x"})
-
-
-def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_first_fails() -> None:
-    together, *others = render._group_reports(report_names())
-    assert sorted(together) == ["bottleneck", "scalability"]
-    assert sorted(name for group in others for name in group) == sorted(set(report_names()) - set(together))
-    kernels, seen = Queue[Any](), list[object]()
-    kernels.put("first")
-    kernels.put("second")
-
-    def made(name: str, kernel: Any) -> Any:
-        seen.append(kernel)
-        if name == together[0]:
-            raise ReportError("a cell failed")
-        return name
-
-    results: dict[str, Any] = dict(render._render_in_sequence(made, kernels, together))
-    assert seen == ["first", "first"]
-    assert kernels.qsize() == 2
-    assert results[together[1]] == together[1]
-    with pytest.raises(ReportError, match="a cell failed"):
-        raise results[together[0]]
 
 
 def test_one_failing_report_does_not_stop_the_others(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

@@ -1,0 +1,214 @@
+"""Predictions of changes: simulated clusters whose change is known, the recorded ones, and what traces cannot know."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from citus_analysis import cli, scaling
+from citus_analysis.dataset import Dataset
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.runs.selection import USUAL_QUESTION
+from citus_analysis.scaling.closed_loop import KindMix, Load, _Equations
+from citus_analysis.scaling.what_if import WhatIf, WhatIfStudy, parse_change, study_what_if, what_if
+from tests.documentation.blocks import ROOT, blocks_run_by, commands_of
+from tests.scaling.simulated_cluster import Cluster, make_tables, measure_ops_s, simulate
+
+SEEDS = range(7)
+#: Threads of the measured runs; `AT` is changed.
+MEASURED, AT = (2, 6, 12, 24), 12
+Tables = dict[str, pl.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def clusters() -> list[Tables]:
+    """Runs of a cluster, simulated anew with each seed; one remote statement in four makes a connection."""
+    made = [Cluster(threads, reconnects=0.25) for threads in MEASURED]
+    return [make_tables({one: simulate(one, 100 * seed + one.threads) for one in made}) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def tables(clusters: list[Tables]) -> Tables:
+    return clusters[0]
+
+
+#: A change as it is typed -> the cluster after it.
+CHANGED: Mapping[str, Cluster] = {
+    "owner-routing": Cluster(AT, owner=True),
+    "cached-connections": Cluster(AT),
+    "threads=36": Cluster(36, reconnects=0.25),
+}
+
+
+def test_intervals_contain_what_the_change_really_does(clusters: list[Tables]) -> None:
+    inside, found = [], []
+    for change, cluster in CHANGED.items():
+        truth = measure_ops_s(simulate(cluster, 7, operations=12_000))
+        for seen in clusters:
+            predicted = what_if(seen, change, at=f"t{AT}")
+            inside.append(predicted.throughput_ops_s.low <= truth <= predicted.throughput_ops_s.high)
+            found.append(predicted.throughput_ops_s.estimate / truth)
+    assert np.mean(inside) >= 0.9, inside
+    # An interval that contains everything would be worthless: the estimates themselves are close.
+    assert np.exp(np.sqrt(np.mean(np.log(found) ** 2))) < 1.12, found
+
+
+def test_terms_add_up_to_both_response_times(tables: Tables) -> None:
+    for change in CHANGED:
+        found = what_if(tables, change, at=f"t{AT}")
+        assert found.terms["base_us"].sum() == pytest.approx(found.base_us)
+        assert found.terms["after_us"].sum() == pytest.approx(found.response_us.estimate)
+        changed = found.terms["base_us"] + found.terms["change_us"]
+        assert changed.to_list() == pytest.approx(found.terms["after_us"].to_list())
+        # Little's law: the threads are in the system or with the client.
+        cycle_us = found.base_us * found.base_ops_s / 1e6
+        assert cycle_us < AT
+
+
+@pytest.fixture(scope="module")
+def routed(tables: Tables) -> WhatIf:
+    return what_if(tables, "owner-routing", at=f"t{AT}")
+
+
+def test_owner_routing_takes_away_the_wait_between_parent_and_child(routed: WhatIf) -> None:
+    terms = {row["segment"]: row for row in routed.terms.iter_rows(named=True)}
+    assert terms["between"]["after_us"] == terms["child"]["after_us"] == terms["connecting"]["after_us"] == 0
+    assert terms["between"]["base_us"] == pytest.approx(0.5 * 2 * 60, rel=0.15)
+    assert routed.ratio.low > 1
+    first, *rest = routed.sentences
+    assert first.startswith("Predicted, not measured: if each statement of one shard arrives at the node of its shard")
+    assert any("the wait between parent and child: -" in sentence for sentence in rest)
+    assert routed.measured_ratio is None
+
+
+def test_a_measured_change_stands_beside_its_prediction_which_does_not_know_it(tables: Tables) -> None:
+    found = what_if(tables, "threads=24", at=f"t{AT}")
+    assert found.counterpart == "t24"
+    rates = dict(tables["runs"].group_by("resource").agg(pl.col("throughput_ops_s").mean()).iter_rows())
+    assert found.measured_ratio == pytest.approx(rates["t24"] / rates[f"t{AT}"])
+    runs = tables["runs"].with_columns(
+        throughput_ops_s=pl.col("throughput_ops_s") * pl.when(resource="t24").then(1.5).otherwise(1.0)
+    )
+    wrong = what_if({**tables, "runs": runs}, "threads=24", at=f"t{AT}")
+    assert wrong.ratio.estimate == pytest.approx(found.ratio.estimate, rel=1e-6)
+    assert wrong.model_error > found.model_error
+    pairs = found.left_out
+    assert pairs.height == 12  # each of four from each other
+    assert pairs["inside"].to_list() == [
+        low <= measured <= high for low, high, measured in pairs.select("low", "high", "measured").iter_rows()
+    ]
+
+
+def test_a_study_predicts_what_it_can_and_says_why_not(tables: Tables) -> None:
+    found = study_what_if(tables, USUAL_QUESTION)
+    assert {one.change for one in found.predictions} >= {"owner-routing", "cached-connections", "threads=24"}
+    reasons = dict(found.refused.select("change", "reason").iter_rows())
+    assert reasons["text"].startswith("no SELECT that was executed on another node over the text protocol was traced")
+    assert found.table().height == len(found.predictions)
+    assert found.predictions[0].to_dict()["kind"] == "prediction"
+
+
+@pytest.fixture(scope="module")
+def recorded(demonstration: Dataset) -> WhatIfStudy:
+    return study_what_if(demonstration, USUAL_QUESTION)
+
+
+def test_recorded_changes_are_predicted_from_the_other_configurations(recorded: WhatIfStudy) -> None:
+    """Pairs that were measured: coordinator, threads, workers, twice the CPU, protocol."""
+    measured = recorded.table().drop_nulls("measured_ratio")
+    assert measured.height == 15
+    assert measured["inside"].all()
+    decided = measured.filter((pl.col("ratio_low") > 1) | (pl.col("ratio_high") < 1))
+    assert decided.height >= 8
+    assert ((decided["ratio"] > 1) == (decided["measured_ratio"] > 1)).all()
+    pairs = recorded.left_out
+    assert pairs.height == 48
+    # The two that are outside are named in docs/what-if.md.
+    outside = pairs.filter(~pl.col("inside"))
+    assert outside["changed"].unique().to_list() == ["citus-w8-t32-c"]
+    assert outside.height == 2
+
+
+def test_the_recorded_cluster_would_gain_from_owner_routing(recorded: WhatIfStudy) -> None:
+    predictions = {(one.base, one.change): one for one in recorded.predictions}
+    for base in ("citus-w4-t32-c", "citus-w4-t32-load"):
+        found = predictions[base, "owner-routing"]
+        assert 1.2 < found.ratio.estimate < 1.8
+        assert found.terms["after_us"].sum() == pytest.approx(found.response_us.estimate)
+    assert {"text", "pool-size=16"} == set(recorded.refused["change"])
+
+
+def test_the_command_prints_what_the_page_quotes(demonstration_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks_run_by(__file__)
+    (command,) = commands_of(block)
+    words = shlex.split(command.replace("data/recorded", str(demonstration_path)))[1:]
+    page = (ROOT / block.page).read_text(encoding="utf-8")
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as end:
+            cli.main([*words, *more])
+        assert not end.value.code
+        printed = capsys.readouterr().out
+        sentences = json.loads(printed)["sentences"] if more else printed.splitlines()
+        assert f"> {sentences[0]} {sentences[1]}" in page
+
+
+REFUSALS = {
+    "threads=1000": "threads=1000 is more than 2 times beyond what was measured (2 to 24)",
+    "threads=12": "threads=12 changes nothing",
+    "binary": "binary changes nothing",
+    "workers=8": "workers=8 is more than 2 times beyond",
+    "node-cpu=x2": "the CPU of the nodes of t12 was neither stated nor sampled",
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), REFUSALS.items())
+def test_what_traces_cannot_know_is_refused_in_a_sentence(tables: Tables, change: str, reason: str) -> None:
+    with pytest.raises(InsufficientDataError, match=reason.replace("(", r"\(").replace(")", r"\)")):
+        what_if(tables, change, at=f"t{AT}")
+
+
+def test_without_local_executions_owner_routing_is_not_predicted(tables: Tables) -> None:
+    remote = tables["statements"].filter(executed="remote")
+    with pytest.raises(InsufficientDataError, match="no SELECT that was executed by the node that received it"):
+        what_if({**tables, "statements": remote}, "owner-routing", at=f"t{AT}")
+
+
+def test_two_configurations_without_sampled_cpu_are_not_enough(tables: Tables) -> None:
+    two = tables["runs"].filter(pl.col("resource").is_in(["t6", "t12"]))
+    with pytest.raises(InsufficientDataError, match="how much of the response time is waiting for processors"):
+        what_if({**tables, "runs": two}, "owner-routing", at=f"t{AT}")
+
+
+def test_several_readings_of_a_configuration_are_asked_about(tables: Tables) -> None:
+    with pytest.raises(UsageError, match="4 configurations have traced statements: t2, t6, t12 and t24") as caught:
+        what_if(tables, "owner-routing")
+    assert "--at" in str(caught.value)
+    with pytest.raises(UnknownNameError):
+        what_if(tables, "owner-routing", at="t99")
+
+
+@pytest.mark.parametrize("text", ["owner", "threads", "threads=0", "threads=2.5", "node-cpu=xx", "owner-routing=3"])
+def test_changes_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_change(text)
+
+
+def test_throughputs_are_those_of_exact_mean_value_analysis() -> None:
+    """The approximation is within some per cent of the exact recursion, and the bound is the asymptotic one."""
+    mix = (KindMix("select", 1.0, 0.0),)
+    active = {("select", "parent"): 300.0, ("select", "child binary"): 400.0}
+    load = Load("coordinator", 2, 8, 1.0, 1e9, "binary", mix, connects=False)
+    demands = {"coordinator": 300.0, "one": 200.0, "two": 200.0}
+    point = np.array([0.0, 0.0, 0.0, 500.0])
+    for threads in (1, 2, 8, 64):
+        one = replace(load, threads=threads)
+        solved = scaling.mva(demands, threads, think=500.0)
+        found = np.exp(_Equations([one], active, "mean value analysis").log_throughputs(point)[0])
+        assert found == pytest.approx(solved.throughput * 1e6, rel=0.05)
+        bound = scaling.asymptotic_bounds(demands, threads, 500.0).throughput_high_ops_s[0]
+        assert np.exp(_Equations([one], active, "asymptotic bound").log_throughputs(point)[0]) == pytest.approx(bound)
