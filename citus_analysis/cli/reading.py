@@ -82,7 +82,7 @@ def _find_other_source(folder: Path, sources: Sequence[Path | str]) -> str | Non
     for state in Manifest.load(folder).sources.values():
         if state.location.startswith(urls):
             continue
-        path = find_file_at(state.location) or Path(state.location)
+        path = (find_file_at(state.location) or Path(state.location)).resolve()
         if not path.exists() or not any(path == one or one in path.parents for one in given):
             return state.path
     return None

@@ -333,10 +333,13 @@ def _is_another_file(other: SourceState, file: SourceFile) -> bool:
 def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:
     """Mark files that repeat the content of a file with the same identity, or are its compressed copy."""
     located = {file.recorded for file in files}
+    # A source that is read again through a link has its old id, and is no repetition of itself.
+    ids = {file.source_id for file in files}
     first: dict[str, str] = {}
     for state in sorted(known, key=lambda state: state.path):
         if (
             state.location not in located
+            and state.source_id not in ids
             and state.format
             and not state.problem
             and find_file_at(state.location) is not None

@@ -56,6 +56,17 @@ def test_the_files_are_read_once(runs: Path, cache: Path, capsys: pytest.Capture
     assert "12 read, 0 unchanged" in errors
 
 
+def test_files_are_the_same_through_a_link(
+    runs: Path, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(runs.parent)
+    for place, said in ((runs, "12 read, 0 unchanged"), *[(tmp_path / "link" / runs.name, "0 read, 12 unchanged")] * 2):
+        main(["runs", str(place)])
+        out, errors = capsys.readouterr()
+        assert "4 configurations, 12 runs" in out
+        assert said in errors
+
+
 def test_a_gate_judges_two_folders_of_raw_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, rate in (("old", 1000), ("new", 800)):
         for repeat in range(1, 6):

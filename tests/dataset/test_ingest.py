@@ -231,6 +231,18 @@ def test_a_moved_tree_is_the_same(tree: Tree, study: dict[str, str], out: Path, 
     assert open_dataset(out).log_text(open_dataset(out).log_events().head(1)).to_list() == ["2000 77 duration 0.5"]
 
 
+def test_a_tree_that_is_reached_by_a_link_is_no_copy_of_itself(
+    tree: Tree, study: dict[str, str], out: Path, tmp_path: Path
+) -> None:
+    ingest(tree(study), out)
+    before = open_dataset(out).log_events()
+    (tmp_path / "link").symlink_to(tmp_path / "src")
+    again = ingest(tmp_path / "link", out)
+    assert (again.unchanged, again.duplicates) == (9, 0)
+    assert open_dataset(out).log_events().equals(before)
+    assert before.height
+
+
 def test_files_are_recognised_anew_once_when_formats_changed(
     tree: Tree, study: dict[str, str], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
