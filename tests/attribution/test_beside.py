@@ -224,9 +224,11 @@ def test_a_known_shift_is_found_and_covered() -> None:
     assert covered >= 95
 
 
-@pytest.mark.usefixtures("profiled")
-def test_the_command_of_the_page_as_typed(user_cache: Path, tmp_path: Path) -> None:
+def test_the_command_of_the_page_as_typed(profiled: Dataset, user_cache: Path, tmp_path: Path) -> None:
+    """It finds what it reads in the folder of the report, as when it is typed a second time."""
     (block,) = blocks_run_by(__file__)
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "dataset").symlink_to(profiled.path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(PROFILED.parents[1])
     run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(user_cache)), Path(sys.executable).parent)

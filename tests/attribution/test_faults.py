@@ -186,9 +186,11 @@ def test_pages_of_the_statements_are_written(
     assert "UPDATE items" in page
 
 
-@pytest.mark.usefixtures("usual")
-def test_the_commands_of_the_page_as_typed(user_cache: Path, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_as_typed(usual: Dataset, user_cache: Path, tmp_path: Path) -> None:
+    """They find what they read, in the cache and in the folder of the report, as when they are typed a second time."""
     (block,) = blocks_run_by(__file__)
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "dataset").symlink_to(usual.path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(FAULTS.parent)
     run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(user_cache)), Path(sys.executable).parent)
