@@ -407,7 +407,9 @@ class _Trace:
 
 def _traces(sample: Floats, looks: Sequence[int], alpha: float) -> list[_Trace]:
     """The alarms of looks at beginnings of a sequence."""
-    windows = _list_test_windows(sample[: looks[-1]]) if looks else _list_test_windows(sample[:0])
+    if not looks:
+        return []
+    windows = _list_test_windows(sample[: looks[-1]])
     autocorrelations = np.cumsum(_block_autocorrelations(sample))
     scores: dict[float, Floats] = {}
     places: dict[tuple[int, int, int], int] = {}

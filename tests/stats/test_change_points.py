@@ -144,6 +144,13 @@ def test_alarms_of_earlier_looks_are_what_was_found_then() -> None:
     assert [one.point for one in followed.alarms if one.point] == list(followed.found.points)
 
 
+def test_all_alarms_of_a_single_look_are_new() -> None:
+    """As of one dataset whose runs have no times."""
+    followed = follow_changes(TIGERBEETLE[:60], looks=[])
+    assert [(one.state, one.place) for one in followed.alarms] == [("new", one) for one in followed.found.places]
+    assert followed.alarms
+
+
 def test_a_withdrawn_alarm_says_why() -> None:
     random = np.random.default_rng(1)
     # A level that comes back slowly, among runs that turn out to depend on each other.
