@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -171,6 +173,18 @@ _CANDIDATES: Final = re.compile(r"^(?:Did you mean|Candidate bindings).*", re.MU
 _ANY_ZONE: Final = selectors.datetime(time_zone="*")
 #: Variables of the program must not become tables of the query.
 _SETTINGS: Final = {"python_enable_replacements": "false"}
+#: Further settings of the queries of this thread.
+_further_settings: ContextVar[Mapping[str, str]] = ContextVar("further_settings", default={})  # noqa: B039 - not changed
+
+
+@contextmanager
+def query_in_memory() -> Iterator[None]:
+    """While this is active, queries write no temporary files: one that needs more memory than there is fails."""
+    token = _further_settings.set({"temp_directory": ""})
+    try:
+        yield
+    finally:
+        _further_settings.reset(token)
 
 
 def run_query(
@@ -196,7 +210,7 @@ def run_query(
     import duckdb
 
     try:
-        with duckdb.connect(":memory:", config=dict(_SETTINGS)) as connection:
+        with duckdb.connect(":memory:", config={**_SETTINGS, **_further_settings.get()}) as connection:
             require_reading(connection, query)
             mentioned = find_mentioned_tables(query)
             views = []

@@ -97,7 +97,7 @@ class PlanHistory(DisplayMixin):
 
     def summary_lines(self) -> list[str]:
         """What was compared, then a sentence for each change."""
-        return [describe_extent(self), *map(describe_change, self.changes.iter_rows(named=True)), *self.warnings]
+        return [describe_history(self), *map(describe_change, self.changes.iter_rows(named=True)), *self.warnings]
 
     def summary_table(self) -> pl.DataFrame:
         """The changes."""
@@ -348,7 +348,7 @@ def _list_tree_lines(nodes: pl.DataFrame) -> Iterator[tuple[int, str, str]]:
         yield depth, own, f"{'  ' * depth}{label}{f' ({times} times)' if times > 1 else ''}"
 
 
-def describe_extent(found: PlanHistory) -> str:
+def describe_history(found: PlanHistory) -> str:
     """What was compared, and with what result, in a sentence."""
     counts = Counter(found.statements["verdict"].to_list())
     changed = pluralize(found.changes.height, "change")
@@ -411,7 +411,7 @@ def format_history(found: PlanHistory, trees: bool = True) -> str:
         found: result of :func:`plan_changes`.
         trees: whether trees are shown.
     """
-    lines = [describe_extent(found)]
+    lines = [describe_history(found)]
     for change in found.changes.iter_rows(named=True):
         lines += ["", describe_change(change)]
         lines += [f"    {line}" for line in str(change["tree"]).split("\n")] if trees else []
