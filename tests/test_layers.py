@@ -22,7 +22,7 @@ LAYER = {
             "dataset",
             "documents publish plots report",
             "explorer research_object runner",
-            "studies",
+            "agents studies",
             "cli",
             "__main__ __init__",
         )

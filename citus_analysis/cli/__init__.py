@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "status": "Show the state of an experiment: runs done, failed and left.",
     "pack": "Pack a dataset with all that reproduces it.",
     "verify": "Compute a packed dataset again, and compare.",
+    "serve": "Answer programs' questions about datasets (MCP).",
     "doctor": "List installed and missing parts, and what needs them.",
     "completion": "Print the script that completes commands in a shell.",
 }

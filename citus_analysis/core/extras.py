@@ -43,6 +43,7 @@ _EXTRA_OF: Final = {
     "rocrate": "pack",
     "adbc_driver_postgresql": "publish",
     "xlsxwriter": "excel",
+    **dict.fromkeys(("mcp", "mcp_types"), "mcp"),
 }
 
 

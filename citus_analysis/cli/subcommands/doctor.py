@@ -36,6 +36,7 @@ _EXTRAS: Final = {
     "excel": "to_excel, which writes workbooks",
     "cluster": "ingest by the workers of a cluster, datasets on object stores",
     "pack": "pack, which writes research objects",
+    "mcp": "serve --mcp, which answers questions of programs",
     "publish": "publish, which writes tables into PostgreSQL",
 }
 
