@@ -84,6 +84,16 @@ class WhyQuestion(Question):
     only: dict[Text, Text] = Field({}, description="columns and values that runs must have", max_length=20)
 
 
+class WhatIfQuestion(Question):
+    """What a change would do that was not measured."""
+
+    change: Text = Field(
+        description="owner-routing, cached-connections, coordinator, any-node, binary, text, threads=N, workers=N, "
+        "node-cpu=x2 or pool-size=N"
+    )
+    at: Text = Field("", description="configuration to change: resource, set-up or COLUMN=VALUE,COLUMN=VALUE")
+
+
 class ChangesQuestion(Question):
     """Where a metric changed over successive runs."""
 
@@ -478,6 +488,36 @@ def answer_why(dataset: Dataset, question: Question) -> Answer:
     )
 
 
+def answer_what_if(dataset: Dataset, question: Question) -> Answer:
+    """A prediction with the interval that holds the error of its model, and what was measured, if it was."""
+    from citus_analysis.scaling import what_if
+
+    assert isinstance(question, WhatIfQuestion)  # noqa: S101
+    found = what_if(dataset, question.change, question.at)
+    head = {
+        "change": found.change,
+        "base": found.base,
+        "operation": found.operation,
+        "base_ops_s": found.base_ops_s,
+        "ratio": found.ratio.estimate,
+        "interval": [found.ratio.low, found.ratio.high],
+        "level": found.ratio.level,
+        "predicted_ops_s": found.throughput_ops_s.estimate,
+        "base_us": found.base_us,
+        "predicted_us": found.response_us.estimate,
+        "measured_ratio": found.measured_ratio,
+        "measured_by": found.counterpart or None,
+        "inside_interval": found.inside,
+        "configurations_left_out_to_check": found.left_out.height,
+        "traced_statements": found.statements,
+    }
+    rows: list[Row] = [head, *found.terms.to_dicts(), *({"assumed": one} for one in found.assumptions)]
+    higher = "higher" if found.ratio.low > 1 else "lower" if found.ratio.high < 1 else "inconclusive"
+    says = "Predicted from traced statements, not measured; terms add up to both response times."
+    origin = {"tables": "runs, statements", "single_runs": "sql: SELECT run_id, throughput_ops_s FROM runs"}
+    return Answer(says, rows, f"predicted: {higher}", found.warnings, origin)
+
+
 def answer_changes(dataset: Dataset, question: Question) -> Answer:
     """Where a metric changed over the runs of each configuration, in the order of time."""
     from citus_analysis.stats.change_points import FEWEST_TO_TRACK
@@ -749,6 +789,9 @@ TOOLS: Final[Mapping[str, Tool]] = {
     ),
     "scale": Tool("Speedup and efficiency over workers or threads, with intervals.", ScaleQuestion, answer_scale),
     "why": Tool("Where a difference of response times comes from, in parts that add up.", WhyQuestion, answer_why),
+    "what_if": Tool(
+        "Predicted effect of a change that was not measured, with interval.", WhatIfQuestion, answer_what_if
+    ),
     "changes": Tool("Where a metric changed over successive runs of a configuration.", ChangesQuestion, answer_changes),
     "slow_statements": Tool("Statements by total time in the server logs.", ServerQuestion, answer_slow_statements),
     "trace": Tool("One traced statement: its spans over the nodes.", TraceQuestion, answer_trace),

@@ -202,6 +202,14 @@ def test_changes_of_plans_are_where_their_records_are(ask: Ask, number: int) -> 
         assert all(word in record.lower() for word in words)
 
 
+def test_a_prediction_is_that_of_what_if(ask: Ask, demonstration: ca.Dataset) -> None:
+    head, *rows = ask_all(ask, "what_if", change="owner-routing", at="citus-w4-t32-c")
+    found = ca.what_if(demonstration, "owner-routing", at="citus-w4-t32-c")
+    assert head["interval"] == pytest.approx([found.ratio.low, found.ratio.high], rel=1e-6)
+    terms = [row for row in rows if "segment" in row]
+    assert sum(row["base_us"] for row in terms) == pytest.approx(head["base_us"], rel=1e-5)
+
+
 def test_a_change_of_level_is_at_its_run(ask: Ask) -> None:
     answer = ask("changes", dataset="steps")
     change = answer["rows"][0]
@@ -234,6 +242,7 @@ REFUSALS: Final[list[tuple[str, dict[str, object]]]] = [
     ("slow_statements", {"dataset": "steps"}),
     ("why", {"dataset": "steps", "base": "threads=8", "other": "threads=9"}),
     ("why", {"dataset": "flips"}),
+    ("what_if", {"dataset": "steps", "change": "owner-routing"}),
 ]
 
 

@@ -26,7 +26,8 @@ _MEMORY_MB = 4096
 def command(folders: tuple[Path | str, ...], mcp: bool, port: int | None, seconds: float, memory_mb: int) -> None:
     """Answer questions of programs about datasets, read-only.
 
-    Tools: inspect, runs, compare, scale, why, changes, slow_statements, trace, log_lines, plans, sql, origin, limits.
+    Tools: inspect, runs, compare, scale, why, what_if, changes, slow_statements, trace, log_lines, plans, sql, origin,
+    limits.
     Each answer has at most 2 kB, with the verdict, its interval and where the numbers are from, and pages for more.
     Nothing is written, and nothing is read but the datasets and the files that they name.
     """
