@@ -368,7 +368,10 @@ def _choose_units(one: CheckedNumber, value: BoundValue) -> _Units:
     form = one.form
     assert form is not None  # noqa: S101 - parsed before
     printed = (one.printed.unit if one.printed else "") or find_unit_behind(one.binding.behind)
-    own = "" if form.has_no_unit else value.unit or form.unit
+    stated = find_unit(form.unit)
+    # A value without a unit is a ratio, also where its number is printed in percent.
+    is_ratio = form.has_no_unit or (stated is not None and stated.dimension == "ratio")
+    own = ("" if form.has_no_unit else value.unit) or ("" if is_ratio else form.unit)
     said = printed or form.unit or ("" if one.printed else own)
     units = [find_unit(own), find_unit(said)]
     if None in units:

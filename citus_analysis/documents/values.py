@@ -34,7 +34,7 @@ from citus_analysis.published.claims import (
     split_form,
 )
 from citus_analysis.stats.intervals import estimate_mean_from_summary
-from citus_analysis.stats.run_means import read_runs_with_metric
+from citus_analysis.stats.run_means import check_columns, read_runs_with_metric
 from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.words import join_words, pluralize
 from citus_analysis.units import get_unit
@@ -302,7 +302,9 @@ class ValueReader:
                 f"{form.parts[0]!r} is no count", hint='write: count runs, COLUMN VALUE; or sql "SELECT ..."'
             )
         wanted = parse_quantity(["mean runs", *form.parts[1:]])
-        return BoundValue(filter_claim_runs(read_runs_with_metric(self._dataset, METRIC), wanted.side(0)).height)
+        runs = read_runs_with_metric(self._dataset, METRIC)
+        check_columns(runs, list(wanted.side(0)))
+        return BoundValue(filter_claim_runs(runs, wanted.side(0)).height)
 
     def _query(self, query: str) -> pl.DataFrame:
         # A frame has a method of this name, too, but no tables.
@@ -326,9 +328,11 @@ class ValueReader:
             try:
                 with path.open("rb") as opened:
                     data = opened.read(_MOST_BYTES + 1)
-            except OSError as error:
+            except (OSError, ValueError) as error:
+                # A path that no system has (a NUL in it) is an error of values.
+                reason = getattr(error, "strerror", None) or "no file has such a name"
                 raise InputError(
-                    f"cannot be read: {error.strerror}", path=path, hint="paths are relative to the document"
+                    f"cannot be read: {reason}", path=path, hint="paths are relative to the document"
                 ) from error
             if len(data) > _MOST_BYTES:
                 raise InputError("is larger than 64 MiB", path=path, hint="bind to a smaller file")

@@ -97,6 +97,8 @@ RATIO = "ratio throughput_ops_s, workers 8 over 1"
         ('json r.json, speed, "one of 365, quiet, s"', "0.01", " s", "right", None),
         ("json r.json, speed, ratio", "2.2", "", "right", None),
         ("json r.json, speed, ratio", "2.3", "", "right", None),
+        ("json r.json, speed, ratio, in %", "225", " to 300 %", "right", None),
+        ("json r.json, speed, ratio, in ms", "0.00225", " s", "right", None),
         ("json r.json, found_percent, stairs, all", "98", " %", "right", None),
         ("json r.json, found_percent, stairs, all", "98", "", "unit", None),
         ("json r.json, found_percent, stairs, all, in %", "98", "", "right", None),
@@ -121,6 +123,9 @@ def test_a_number_is_judged(folder: Path, form: str, number: str, behind: str, s
     [
         ("mean throughput_ops_s", "no runs", "it is about 3 configurations"),
         ("mean throughput_ops_s, workers 3", "no runs", "no run has workers 3"),
+        ("count runs, no_such 3", "unreadable", "no_such"),
+        ("count runs, status ok", "unreadable", "status"),
+        ('json "a\0b", x', "unreadable", "no file has such a name"),
         ("mean speed, workers 3", "unreadable", "no metric is named 'speed'"),
         ("speed, workers 3", "unreadable", "'speed' does not begin with"),
         ("mean throughput_ops_s,, workers 3", "unreadable", "empty part"),
