@@ -16,11 +16,16 @@ import zlib
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from citus_analysis.core.frames import Frame, convert_to_polars
 from citus_analysis.core.output_files import open_output
 from citus_analysis.errors import FormatError, InputError
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 #: Name of the digest in an image.
 KEYWORD: Final = "citus-analysis-table"
@@ -51,6 +56,38 @@ def _format_cell(value: object) -> str:
         # There is no -0.
         return f"{value + 0.0:.{_DIGITS}g}"
     return "" if value is None else str(value)
+
+
+#: What of a curve is its data; the rest is how it is drawn.
+_AXES: Final = ("x", "y", "z", "base", "values", "labels", "parents")
+_ERRORS: Final = ("error_x", "error_y")
+#: Digits of a number in a figure that count: more than a reader can see.
+_DIGITS_SEEN: Final = 4
+
+
+def tabulate_figure(figure: Figure) -> pl.DataFrame:
+    """The numbers and names that a plotly figure shows, to four digits: the table whose digest its image carries.
+
+    Example:
+        >>> import plotly.graph_objects as go
+        >>> tabulate_figure(go.Figure(go.Scatter(x=[1, 2], y=[0.123456, 3], name="a"))).rows()
+        [('a', 'x', 0, '1'), ('a', 'x', 1, '2'), ('a', 'y', 0, '0.1235'), ('a', 'y', 1, '3')]
+    """
+    rows = []
+    for trace in figure.data:
+        found = [(axis, getattr(trace, axis, None)) for axis in _AXES]
+        found += [(error, getattr(getattr(trace, error, None), "array", None)) for error in _ERRORS]
+        for axis, values in found:
+            for place, value in enumerate(() if values is None else values):
+                rows.append((trace.name or "", axis, place, _format_shown(value)))
+    return pl.DataFrame(rows, schema=["curve", "axis", "place", "value"], orient="row")
+
+
+def _format_shown(value: object) -> str:
+    try:
+        return f"{float(value) + 0.0:.{_DIGITS_SEEN}g}"  # type: ignore[arg-type] # a number of any kind, or a name
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def stamp_image(path: str | PathLike[str], table: Frame) -> str:
@@ -110,8 +147,10 @@ def read_stamp(path: str | PathLike[str]) -> str | None:
 def _read_image(path: str | PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=path, hint="check the path") from error
+    except (OSError, ValueError) as error:
+        # A path that no system has (a NUL in it) is an error of values.
+        reason = getattr(error, "strerror", None) or "no file has such a name"
+        raise InputError(f"cannot be read: {reason}", path=path, hint="check the path") from error
 
 
 def _iterate_chunks(data: bytes, path: str | PathLike[str]) -> Iterator[bytes]:

@@ -46,6 +46,7 @@ def main(dataset: str) -> None:
             page.wait_for_selector(".main-svg")
             page.wait_for_timeout(300)
             page.screenshot(path=str(PAGE.parent / picture))
+            ca.documents.stamp_image(PAGE.parent / picture, ca.documents.tabulate_figure(figure))
         browser.close()
 
 

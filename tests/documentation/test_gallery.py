@@ -17,6 +17,10 @@ def test_each_line_makes_the_figure_that_is_shown(demonstration_path: Path) -> N
     _, *of_figures = blocks_run_by(__file__)
     assert len(of_figures) == len(drawn)
     assert all(figure.data for figure in drawn.values())
+    tables = {name: ca.documents.tabulate_figure(figure) for name, figure in drawn.items()}
+    stamps = {name: ca.documents.read_stamp(PAGE.parent / name) for name in drawn}
+    stale = [name for name, table in tables.items() if ca.documents.digest_table(table) != stamps[name]]
+    assert stale == [], "draw them again: python -m docs.site.gallery DATASET"
     named = [str(name) for trace in drawn["images/gallery/ratios.png"].data for name in trace.customdata or ()]
     assert not [name for name in named if "1000000000" in name]
     throughput = drawn["images/gallery/throughput.png"]
