@@ -19,6 +19,7 @@ from citus_analysis.published.rows import group_result_tables
 from citus_analysis.published.tables import parse_published_frame, published, single_runs
 from citus_analysis.stats.distributions import compute_t_quantile
 from tests.dataset.study.outputs import write_pgbench
+from tests.shards import take_part
 
 THESIS_RUNS = Path(__file__).parents[2] / "data" / "published" / "single_runs" / "thesis_5.6.csv"
 
@@ -62,7 +63,7 @@ class Drawn:
 
 def test_honest_tables_are_reproduced_by_all_runs() -> None:
     """2,000 rows of 3 to 12 runs, some of them with few digits: none is said to leave runs out."""
-    drawn = [Drawn(seed) for seed in range(2000)]
+    drawn = [Drawn(seed) for seed in take_part(range(2000))]
     for one in drawn:
         one.decimals = int(one.random.integers(0, 4))
     found = explained([(one.row(one.runs), one.runs) for one in drawn])
@@ -73,7 +74,7 @@ def test_honest_tables_are_reproduced_by_all_runs() -> None:
 def test_rows_of_other_runs_are_not_reproduced() -> None:
     """Means and deviations that have nothing to do with the runs do not follow from any subset of them."""
     cases = []
-    for seed in range(300):
+    for seed in take_part(range(300)):
         drawn, other = Drawn(seed), Drawn(seed + 10_000)
         shifted = [one * np.mean(drawn.runs) / np.mean(other.runs) for one in other.runs]
         cases.append((drawn.row(shifted), drawn.runs))

@@ -12,6 +12,7 @@ import pytest
 
 from citus_analysis.published import audit
 from citus_analysis.published.grim import Ends, judge_whole_numbers
+from tests.shards import take_part
 
 
 def ends(text: str) -> Ends:
@@ -106,7 +107,7 @@ def test_honest_tables_are_possible() -> None:
 def test_impossible_rows_are_named() -> None:
     """Means between two multiples of 1/n, and deviations between two possible ones, printed with enough digits."""
     other = {"mean errors": "0.1250", "errors sd": "0.35355339", "n": 8}
-    for seed in range(300):
+    for seed in take_part(range(300)):
         values, _ = counts(seed)
         honest = row(values, 4, extremes=False) | {"errors sd": f"{values.std(ddof=1):.8f}"}
         between = values.mean() + 0.5 / values.size
@@ -122,7 +123,7 @@ def test_impossible_rows_are_named() -> None:
 @pytest.mark.parametrize("decimals", [1, 2, 4])
 def test_zeros_at_the_end_of_a_mean_are_digits(decimals: int) -> None:
     """Of 120 rows of counts with a whole mean (`12.00`), honest ones are green; of impossible deviations none is."""
-    for seed in range(120):
+    for seed in take_part(range(120)):
         values, _ = counts(seed)
         values[0] += -values.sum() % values.size
         honest = row(values, decimals, extremes=False) | {"errors sd": f"{values.std(ddof=1):.8f}"}

@@ -98,6 +98,7 @@ def keys(one: Comparison) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(one.sides[0]["run_id"]), frozenset(one.sides[1]["run_id"])
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_library_command_and_table_say_the_same(demonstration: Dataset, seed: int) -> None:
     for asked in questions(demonstration, 5, seed):
@@ -113,6 +114,7 @@ def test_library_command_and_table_say_the_same(demonstration: Dataset, seed: in
             assert [row[name] for row in document["comparisons"]] == [one.stratum.get(name) for one in answer]
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("seed", range(4, 8))
 def test_a_verdict_is_that_of_the_interval_beside_it_and_of_its_own_runs(demonstration: Dataset, seed: int) -> None:
     for asked in questions(demonstration, 6, seed):
