@@ -255,7 +255,8 @@ def _build_configuration(
     expected = sessions * (workers if entry == "coordinator" else workers - 1)
     connections = int(times["connections"].sum())
     protocol: Protocol = "text" if times["text"].sum() > times["binary"].sum() else "binary"
-    facts: dict[str, object] = {name: first[name] for name in _APART if name in runs.columns}
+    named = ("resource", "operation", *_APART)
+    facts: dict[str, object] = {name: first[name] for name in named if name in runs.columns}
     held = [first.get(name) for name in _HELD]
     settings = pl.Series([first.get("settings") or ""]).str.replace(_PROTOCOL_SETTING, "").item()
     cores = first.get("cpu_per_node")

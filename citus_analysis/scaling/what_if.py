@@ -343,16 +343,15 @@ def choose_configuration(configurations: Sequence[TracedConfiguration], at: str)
         UnknownNameError: it names none.
         UsageError: it names several.
     """
+    if named := [one for one in configurations if one.name == at]:
+        return named[0]
     facts = pl.DataFrame(
-        [
-            {"resource": one.name, "set_up": one.facts["family"], **one.facts, "entry": one.entry}
-            for one in configurations
-        ],
+        [{"name": one.name, "set_up": one.facts["family"], **one.facts, "entry": one.entry} for one in configurations],
         infer_schema_length=None,
     ).with_row_index("place")
     found = select_named_runs(facts, at) if at else facts
     if found.height > 1:
-        names = join_words([str(name) for name in found["resource"]], most=6)
+        names = join_words([str(name) for name in found["name"]], most=6)
         raise UsageError(
             f"{found.height} configurations have traced statements{f' and fit {at}' if at else ''}: {names}",
             hint="choose one with --at (at=)",
@@ -431,6 +430,10 @@ def predict_change(
         raise InsufficientDataError(
             f"{base.multi_shard:.0%} of the statements of {base.name} have tasks on several shards, whose waiting for "
             "one another traces of single statements do not predict"
+        )
+    if base.facts.get("limit"):
+        raise InsufficientDataError(
+            f"the clients of {base.name} send at a rate of their own: a closed loop does not describe them"
         )
     alike = check.alike if check else _list_comparable(base, configurations)
     active = check.active if check else pool_active_times(alike)

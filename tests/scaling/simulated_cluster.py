@@ -6,7 +6,7 @@ is on another node works there as a child, between the two halves of its parent'
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -47,6 +47,14 @@ class _Operation:
 Completed = tuple[float, int, bool, dict[str, float]]
 
 
+@dataclass(frozen=True)
+class Simulated:
+    """Completed operations, those at the beginning included, and the share of time that each processor was busy."""
+
+    done: list[Completed]
+    busy: tuple[float, ...]
+
+
 class _Simulation:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster, self.random = cluster, np.random.default_rng(seed)
@@ -55,6 +63,7 @@ class _Simulation:
         # A node's virtual time passes as fast as each of its jobs is served.
         self.jobs: list[list[tuple[float, int, _Operation]]] = [[] for _ in range(cluster.workers)]
         self.virtual, self.moved = [0.0] * cluster.workers, [0.0] * cluster.workers
+        self.busy_us = [0.0] * cluster.workers
         self.done: list[Completed] = []
         for thread in range(cluster.threads):
             self.proceed(self.start(thread))
@@ -78,6 +87,7 @@ class _Simulation:
     def pass_time(self, node: int) -> None:
         if self.jobs[node]:
             self.virtual[node] += (self.now - self.moved[node]) / len(self.jobs[node])
+            self.busy_us[node] += self.now - self.moved[node]
         self.moved[node] = self.now
 
     def proceed(self, operation: _Operation) -> None:
@@ -114,33 +124,40 @@ class _Simulation:
         self.proceed(operation)
 
 
-def simulate(cluster: Cluster, seed: int, operations: int = 2_000) -> list[Completed]:
-    """This many completed operations, the first ones at the beginning included."""
+def simulate(cluster: Cluster, seed: int, operations: int = 2_000) -> Simulated:
+    """Run a cluster until so many operations have ended."""
     simulation = _Simulation(cluster, seed)
     while len(simulation.done) < operations:
         simulation.step()
-    return simulation.done
+    return Simulated(simulation.done, tuple(busy / simulation.now for busy in simulation.busy_us))
 
 
-def measure_ops_s(done: Sequence[Completed]) -> float:
+def measure_ops_s(simulated: Simulated) -> float:
     """Throughput after the beginning."""
-    ends = [end for end, *_ in done]
+    ends = [end for end, *_ in simulated.done]
     first = int(WARM_UP * len(ends))
     return (len(ends) - first) / (ends[-1] - ends[first]) * 1e6
 
 
-def make_tables(
-    simulated: Mapping[Cluster, Sequence[Completed]],
-) -> dict[str, pl.DataFrame]:
+def make_tables(simulated: Mapping[Cluster, Simulated], *, with_cpu: bool = False) -> dict[str, pl.DataFrame]:
     """The tables that an ingest of these clusters' runs would give, as far as a prediction reads them."""
-    runs, latencies, statements = [], [], []
-    for cluster, done in simulated.items():
+    runs, latencies, statements, samples, nodes = [], [], [], [], []
+    for cluster, one in simulated.items():
+        done = one.done
         kept = done[int(WARM_UP * len(done)) :]
         for run, part in enumerate(np.array_split(np.arange(len(kept)), RUNS)):
             key = {"run_id": f"t{cluster.threads}/{run}", "resource": f"t{cluster.threads}"}
             mine = [kept[place] for place in part]
             begun = kept[part[0] - 1][0] if part[0] else done[len(done) - len(kept) - 1][0]
             lasted_us = mine[-1][0] - begun
+            samples += [
+                key
+                | {"node": str(node + 1), "sample": second, "sample_time": BEGUN + timedelta(seconds=second)}
+                | {"since_boot": False, "sampler": "iostat", "idle_percent": 100 * (1 - busy), "source_id": str(node)}
+                | {"user_percent": 100 * busy, "iowait_percent": 0.0, "steal_percent": 0.0}
+                for node, busy in enumerate(one.busy)
+                for second in (1, 2)
+            ]
             totals = [sum(spent.values()) for *_, spent in mine]
             runs.append(
                 key
@@ -161,7 +178,12 @@ def make_tables(
                     | {"total_us": sum(spent.values()), "parent_us": parent, "connect_us": spent["connect"] or None}
                     | {"child_us": spent["child"] if remote else None, "between_us": spent["net"] if remote else None}
                 )
+        nodes += [
+            {"resource": f"t{cluster.threads}", "node": str(node + 1), "host": f"host{node}", "groupid": node + 1}
+            for node in range(cluster.workers)
+        ]
     found = {"runs": runs, "operation_latencies": latencies, "statements": statements}
+    found |= {"cpu_samples": samples, "nodes": nodes} if with_cpu else {}
     given = {name: TABLES[name].conform(pl.DataFrame(rows, infer_schema_length=None)) for name, rows in found.items()}
     others = ("settings", "clients", "nodes", "throttle_samples", "process_samples", "activity_samples", "cpu_samples")
-    return given | {name: TABLES[name].empty() for name in others}
+    return {name: TABLES[name].empty() for name in others} | given

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import citus_analysis as ca
 from citus_analysis import cli, scaling
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
@@ -143,6 +144,13 @@ def test_the_recorded_cluster_would_gain_from_owner_routing(recorded: WhatIfStud
     assert {"text", "pool-size=16"} == set(recorded.refused["change"])
 
 
+def test_a_study_asks_the_same(demonstration: Dataset, recorded: WhatIfStudy) -> None:
+    (known,) = (one for one in recorded.predictions if (one.base, one.change) == ("citus-w4-t32-c", "coordinator"))
+    found = ca.study(demonstration).what_if("coordinator", at="citus-w4-t32-c")
+    assert found.to_dict() == known.to_dict()
+    assert [trace.name for trace in found.plot().data] == ["predicted", "measured"]
+
+
 def test_the_command_prints_what_the_page_quotes(demonstration_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks_run_by(__file__)
     (command,) = commands_of(block)
@@ -184,12 +192,47 @@ def test_two_configurations_without_sampled_cpu_are_not_enough(tables: Tables) -
         what_if({**tables, "runs": two}, "owner-routing", at=f"t{AT}")
 
 
+def test_sampled_cpu_of_single_nodes_makes_up_for_other_configurations() -> None:
+    """Of one configuration alone, twice the CPU gains what the utilisation of its nodes leaves to be gained."""
+    cluster = Cluster(3)
+    seen = simulate(cluster, 5)
+    assert 0.5 < min(seen.busy) < max(seen.busy) < 0.9
+    tables = make_tables({cluster: seen}, with_cpu=True)
+    found = what_if(tables, "node-cpu=x2")
+    faster = replace(cluster, local_us=150.0, parent_us=125.0, child_us=100.0)
+    truth = measure_ops_s(simulate(faster, 6, operations=8_000))
+    assert found.throughput_ops_s.low < truth < found.throughput_ops_s.high
+    assert found.left_out.is_empty()
+    assert any("no configuration could be left out" in warning for warning in found.warnings)
+    one_node = tables["cpu_samples"].filter(node="1")
+    with pytest.raises(InsufficientDataError, match="the CPU of single nodes was not sampled"):
+        what_if({**tables, "cpu_samples": one_node}, "node-cpu=x2")
+
+
 def test_several_readings_of_a_configuration_are_asked_about(tables: Tables) -> None:
     with pytest.raises(UsageError, match="4 configurations have traced statements: t2, t6, t12 and t24") as caught:
         what_if(tables, "owner-routing")
     assert "--at" in str(caught.value)
     with pytest.raises(UnknownNameError):
         what_if(tables, "owner-routing", at="t99")
+    for at in ("threads=6", "t6", "workers=2,threads=6"):
+        assert what_if(tables, "owner-routing", at=at).base == "t6"
+
+
+def test_configurations_of_one_resource_are_told_apart(tables: Tables) -> None:
+    one = {name: frame.with_columns(resource=pl.lit("all")) if "resource" in frame.columns and frame.height else frame
+           for name, frame in tables.items()}  # fmt: skip
+    found = what_if(one, "owner-routing", at="threads=12")
+    assert found.base == "all (threads=12)"
+    assert what_if(one, "owner-routing", at="all (threads=12)").to_dict() == found.to_dict()
+    with pytest.raises(UsageError, match="4 configurations have traced statements and fit all"):
+        what_if(one, "owner-routing", at="all")
+
+
+def test_clients_with_a_rate_of_their_own_are_no_closed_loop(tables: Tables) -> None:
+    limited = tables["runs"].with_columns(rate_limited=pl.lit(value=True), target_ops_s=pl.lit(100.0))
+    with pytest.raises(InsufficientDataError, match="send at a rate of their own"):
+        what_if({**tables, "runs": limited}, "owner-routing", at=f"t{AT}")
 
 
 @pytest.mark.parametrize("text", ["owner", "threads", "threads=0", "threads=2.5", "node-cpu=xx", "owner-routing=3"])
