@@ -162,8 +162,10 @@ def check_documents(
         for place, check in enumerate(checks):
             content = check.document.replace(check.changes())
             if content != check.document.content:
+                mode = check.document.path.stat().st_mode
                 with open_output(check.document.path) as out:
                     out.write(content.encode())
+                check.document.path.chmod(mode)
                 written.append(check.document.path)
                 checks[place] = _check_document(read_document(check.document.path), reader)
     rows = [row for check in checks for row in check.make_rows()]
@@ -223,7 +225,7 @@ class DocumentCheck:
                 "document": name,
                 "line": one.binding.line,
                 "status": one.status,
-                "printed": one.binding.text.strip(),
+                "printed": one.binding.image or one.binding.text.strip(),
                 "right": None if one.status == "right" else one.right_text,
                 "value": value,
                 "low": low,
@@ -308,9 +310,9 @@ def _check_figure(one: CheckedNumber, reader: ValueReader, folder: Path) -> None
         one.fail("unreadable", str(error))
     else:
         if stamp is None:
-            one.fail("stale", f"{image} carries no digest of its table (ca.documents.stamp_image writes it)")
+            one.fail("stale", "the image carries no digest of its table (ca.documents.stamp_image writes it)")
         elif stamp != digest:
-            one.fail("stale", f"{image} was drawn of another table: draw it again")
+            one.fail("stale", "the image was drawn of another table: draw it again")
 
 
 def _check_number(one: CheckedNumber, reader: ValueReader, folder: Path, names: Mapping[str, CheckedNumber]) -> None:

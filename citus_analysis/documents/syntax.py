@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -190,7 +191,7 @@ def parse_document(path: Path, content: str) -> Document:
 
 
 def find_documents(paths: Sequence[str | PathLike[str]]) -> list[Path]:
-    """The documents among files and in folders, in their order, those of a folder by name.
+    """The documents among files and in folders, in their order, those of a folder by name; no hidden ones.
 
     Raises:
         InputError: a path does not exist, or a folder has no documents.
@@ -198,7 +199,7 @@ def find_documents(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(one for one in path.rglob("*") if one.suffix.lower() in _READERS and one.is_file())
+            inside = sorted(_iterate_folder(path))
             if not inside:
                 raise InputError("has no documents", path=path, hint=f"known: {', '.join(_READERS)}")
             found += inside
@@ -207,6 +208,12 @@ def find_documents(paths: Sequence[str | PathLike[str]]) -> list[Path]:
         else:
             raise InputError("there is no such document", path=path, hint="check the path")
     return list(dict.fromkeys(found))
+
+
+def _iterate_folder(folder: Path) -> Iterator[Path]:
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        yield from (Path(root, name) for name in files if Path(name).suffix.lower() in _READERS and name[0] != ".")
 
 
 _Read = tuple[list[Binding], list[tuple[int, str]]]

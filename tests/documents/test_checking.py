@@ -232,6 +232,13 @@ def test_only_numbers_are_written(folder: Path) -> None:
     assert list(folder.glob(".unfinished*")) == []
 
 
+def test_a_written_document_keeps_its_permissions(folder: Path) -> None:
+    check(folder, bind(RATIO, "7.1"))
+    (folder / "page.md").chmod(0o640)
+    assert ca.check_documents(folder / "page.md", RUNS, write=True).exit_code == 0
+    assert (folder / "page.md").stat().st_mode & 0o777 == 0o640
+
+
 def test_a_written_number_is_right(folder: Path) -> None:
     forms = [RATIO, ONE, TWO, EIGHT, f"{ONE}, low end", f"{EIGHT}, to 50", "count runs", "json r.json, wall_s, mean"]
     found = check(folder, "\nIt is ".join(bind(form, "") for form in forms), write=True)
@@ -260,7 +267,7 @@ def test_a_figure_of_another_table_is_stale(folder: Path, name: str, data: bytes
     (folder / "t.csv").write_text(TABLE.replace("28.5", "28.6"))
     found = check(folder, page)
     assert found.wrong["status"].to_list() == ["stale"]
-    assert name in found.wrong["explanation"][0]
+    assert found.wrong["printed"].to_list() == [name]
 
 
 def test_a_file_that_is_no_image_is_named(folder: Path) -> None:

@@ -131,7 +131,8 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_stands_for_its_documents(tmp_path: Path) -> None:
-    for name in ("b.md", "a.tex", "c.txt"):
+    (tmp_path / ".venv").mkdir()
+    for name in ("b.md", "a.tex", "c.txt", ".venv/d.md", ".e.md"):
         write(tmp_path, name, "")
     assert [path.name for path in find_documents([tmp_path, tmp_path / "b.md"])] == ["a.tex", "b.md"]
     with pytest.raises(InputError, match="no such document"):
