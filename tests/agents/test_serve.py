@@ -2,19 +2,26 @@
 
 import json
 import re
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import pytest
 from anyio.from_thread import start_blocking_portal
 
 import citus_analysis as ca
 from citus_analysis.agents.isolation import IsolatedTools
 from citus_analysis.agents.tools import TOOLS
+from citus_analysis.runner.embedded import find_free_port
 from tests.documentation.blocks import ROOT, blocks_of, blocks_run_by
 from tests.test_lazy_imports import loaded_by
 
@@ -86,6 +93,39 @@ def test_the_commands_of_the_page_start_a_server(tmp_path: Path) -> None:
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_port_answers_this_machine_under_its_own_name_only(tmp_path: Path) -> None:
+    port = find_free_port()
+    command = [sys.executable, "-m", "citus_analysis", "serve", "--mcp", str(CITUS), "--port", str(port)]
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PATH": ""}
+    url = f"http://127.0.0.1:{port}/mcp"
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert any(line == f"{url}\n" for line in process.stderr)
+            wait_for_port(port)
+            # A page of the web could reach it under a name of its own.
+            named = {"Host": "example.org", "Content-Type": "application/json", "Accept": "application/json"}
+            request = urllib.request.Request(url, data=b"{}", headers=named)
+            with pytest.raises(urllib.error.HTTPError, match="421"):
+                urllib.request.urlopen(request)
+            with start_blocking_portal() as portal, portal.wrap_async_context_manager(mcp.Client(url)) as client:
+                (content,) = portal.call(client.call_tool, "plans").content
+                assert json.loads(content.text)["verdict"] == "changed"
+            own = {one.laddr.ip for one in psutil.Process(process.pid).net_connections() if one.status == "LISTEN"}
+            assert own == {"127.0.0.1"}
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def wait_for_port(port: int) -> None:
+    """Until a server of this machine accepts connections."""
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(port)
 
 
 def test_a_question_has_limits_of_time_and_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A hundred questions of a program, through the protocol's own client: each number is where the answer says."""
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -283,6 +284,26 @@ def test_tables_and_limits_are_there(client: Any, ask: Ask) -> None:
 def test_all_tools_were_asked_a_hundred_questions_in_all(asked: list[str]) -> None:
     assert len(asked) >= 100
     assert set(asked) == TOOLS.keys()
+
+
+def test_red_herrings_are_not_put_first(tmp_path: Path) -> None:
+    """A statement of most time beside the longest one, the most frequent one, and errors that blame another."""
+    executions = [
+        *[("SELECT id, payload FROM events WHERE user_id = 7 ORDER BY created_at DESC LIMIT 50", 1358.0)] * 40,
+        *[("SELECT id, name FROM accounts LIMIT 20", 12.0)] * 400,
+        *[("SELECT count(*) FROM events WHERE kind = 'page_view'", 24.0)] * 80,
+        ("SELECT pg_sleep(9)", 9000.0),
+    ]
+    stamp = "2026-03-01 10:00:00.000 UTC [7]"
+    lines = [f"{stamp} LOG:  duration: {ms:.3f} ms  statement: {text}" for text, ms in executions]
+    lines += [f"{stamp} ERROR:  accounts is the reason, look at SELECT id, name FROM accounts"] * 50
+    random.Random(1).shuffle(lines)
+    (tmp_path / "postgresql.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ca.ingest(tmp_path / "postgresql.log", tmp_path / "ds")
+    answer = json.loads(Tools({"ds": tmp_path / "ds"}).ask("slow_statements", {}))
+    first = answer["rows"][0]
+    assert "FROM events WHERE user_id = ? ORDER BY created_at" in first["statement_from_log"]
+    assert (first["statements"], first["total_s"]) == (40, pytest.approx(40 * 1.358))
 
 
 # What an adversary tries.

@@ -37,7 +37,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_the_wheel_holds(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for wanted in ("__init__.pyi", "py.typed", "_shipped/notebooks/profile.ipynb", "_shipped/experiments/laptop.yml"):
+    for wanted in (
+        "__init__.pyi",
+        "py.typed",
+        "_shipped/notebooks/profile.ipynb",
+        "_shipped/experiments/laptop.yml",
+        "_shipped/glossary/glossary.md",
+    ):
         assert f"citus_analysis/{wanted}" in names
     # All that is no Python: front end of the explorer, templates and scripts of reports, words of formats.
     listed = subprocess.run(["git", "ls-files", "citus_analysis"], cwd=ROOT, capture_output=True, text=True, check=True)
