@@ -12,6 +12,7 @@ Layout of the output folder::
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -135,7 +136,7 @@ class RunLifecycle:
 
     def _describe(self, run: PlannedRun) -> Description:
         target, experiment = self.measurement.target, self.measurement.experiment
-        description = target.describe()
+        description = leave_out_role(target.describe(), experiment.monitor.role)
         varying = {f"settings.{name}" for name in experiment.matrix.settings} | {"system"}
         now = {name: value for name, value in flatten_environment(description).items() if name not in varying}
         before = self.journal.last(_ENVIRONMENT)
@@ -187,6 +188,19 @@ class RunLifecycle:
         expected = configuration.records
         wrong = rows < expected if configuration.monitored else rows != expected
         return [f"the table holds {rows} rows after the load, not {expected}"] if wrong else []
+
+
+def leave_out_role(description: Description, role: str) -> Description:
+    """The description without the settings of the sampled client's role.
+
+    The runner makes this role, after it has described the servers for the first time.
+    """
+    of_role = re.compile(rf"{re.escape(role.replace('.', '_'))}(?: in .*| on node .*)?")
+    recorded = {
+        kind: {of: values for of, values in named.items() if kind != "role_settings" or not of_role.fullmatch(of)}
+        for kind, named in description.recorded.items()
+    }
+    return replace(description, recorded=recorded)
 
 
 def _collect_observations(measured: MeasurementResult) -> Seen:
