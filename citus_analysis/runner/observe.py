@@ -226,6 +226,10 @@ class ActivitySampling:
         """End the recording; the file is complete afterwards."""
         self._ended.set()
         self._thread.join(_JOIN_TIMEOUT_S)
+        if not self.taken and not self.problem:
+            self.problem = (
+                f"sessions of node {self.node.name} were not recorded: the run ended before the first snapshot"
+            )
 
     def _record(self) -> None:
         try:

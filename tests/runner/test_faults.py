@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -19,13 +21,14 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner import connections, read_overview, server_state
 from citus_analysis.runner.cluster import FolderLogs
 from citus_analysis.runner.embedded import SUPERUSER, Embedded
-from citus_analysis.runner.execute import remake_outcomes, run_experiment
+from citus_analysis.runner.execute import leave_out_role, remake_outcomes, run_experiment
 from citus_analysis.runner.experiment import EmbeddedTarget, load_experiment, parse_experiment
 from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.observe import ActivitySampling, SnapshotFile
 from citus_analysis.runner.plan import list_configurations, make_plan
 from citus_analysis.runner.schedule import JOURNAL, PRIVATE, Ledger, begin
 from citus_analysis.runner.server_state import ClusterInUseError, ClusterLock
-from citus_analysis.runner.system import ServerNode
+from citus_analysis.runner.system import Description, ServerNode
 
 LINE = "2026-11-20 21:26:{:02}.324 UTC [7] [3/1] : [1-1] [app=psql] LOG:  duration: {} ms\n"
 
@@ -89,6 +92,17 @@ def test_status_says_what_is_not_restored(tmp_path: Path) -> None:
     assert read_overview(tmp_path).unrestored == ("settings of node 1 (work_mem)", "shouldhaveshards of group 1, 2")
 
 
+def test_the_role_of_the_sampled_client_is_no_setting_of_the_servers() -> None:
+    """The runner makes it after it has described the servers for the first time."""
+    of_roles = {"monitor": {"log_statement": "all"}, "monitor on node 1": {"a": "b"}, "monitoring": {"work_mem": "8MB"}}
+    described = Description({}, recorded={"role_settings": of_roles, "versions": {"all": {"server_version": "18"}}})
+    kept = leave_out_role(described, "monitor").recorded
+    assert kept == {
+        "role_settings": {"monitoring": {"work_mem": "8MB"}},
+        "versions": {"all": {"server_version": "18"}},
+    }
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerNode]:
     """A PostgreSQL of the runner's own."""
@@ -117,6 +131,22 @@ def test_the_lock_of_the_cluster_is_of_a_transaction(server: ServerNode, monkeyp
     second.hold()
     second.release()
     first.release()
+
+
+@pytest.mark.server
+def test_a_run_too_short_for_a_snapshot_says_so(server: ServerNode, tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    @contextmanager
+    def connect_late(node: ServerNode) -> Iterator[connections.Connection]:
+        asked.wait()
+        with connections.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+            yield connection
+
+    sampling = ActivitySampling(SnapshotFile("activity", "0", tmp_path / "activity-0.csv"), server, connect_late)
+    threading.Timer(0.1, asked.set).start()
+    sampling.stop()
+    assert sampling.problem == "sessions of node 0 were not recorded: the run ended before the first snapshot"
 
 
 @pytest.mark.server
