@@ -70,6 +70,7 @@ _COUNTERS: Final = {
 }
 _NODE: Final = (*RUN, "node")
 _DEVICE: Final = ("node", "device")
+_SAMPLER: Final = ("node", "sampler")
 _LONG: Final = (*_NODE, "measure", "value")
 
 
@@ -124,8 +125,11 @@ def find_correlated_changes(sides: Observed, *, level: float) -> tuple[Correlate
     # A device that one side alone sampled would change the mean of its node.
     base, other = (read.inside("device_samples", "device").select(_DEVICE).unique() for read in tables)
     devices = base.join(other, on=_DEVICE, nulls_equal=True)
+    # Samplers round differently, and do not count alike what is idle.
+    base, other = (read.aligned("cpu_samples").select(_SAMPLER).unique() for read in tables)
+    samplers = base.join(other, on=_SAMPLER, nulls_equal=True)
     both = [
-        collect_node_measures(read.source, read.runs, devices)
+        collect_node_measures(read.source, read.runs, devices, samplers)
         .group_by("node", "measure", maintain_order=True)
         .agg("value")
         for read in tables
@@ -161,20 +165,26 @@ def compare_node_means(
     )
 
 
-def collect_node_measures(source: TableSource, runs: pl.DataFrame, devices: pl.DataFrame | None = None) -> pl.DataFrame:
+def collect_node_measures(
+    source: TableSource,
+    runs: pl.DataFrame,
+    devices: pl.DataFrame | None = None,
+    samplers: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """Measures of each node in each run, as far as they were recorded.
 
     Args:
         source: a dataset.
         runs: rows of the table `runs`.
         devices: `node` and `device` of those that count; all devices of other nodes count, and all if None.
+        samplers: `node` and `sampler` of those that count for CPUs; all if None.
 
     Returns:
         `resource`, `run_id`, `node`, `measure` (one of :data:`MEASURE_WORDS`), `value`.
     """
     read = _AssociationTables(source, runs)
     found = [
-        *_measure_machines(read),
+        *_measure_machines(read, samplers),
         *_measure_devices(read, devices),
         *_measure_counters(read),
         *_measure_log_events(read),
@@ -199,9 +209,13 @@ class _AssociationTables:
     def of(self, name: str) -> pl.DataFrame:
         return convert_to_polars(self.source.table(name)).filter(pl.col("resource").is_in(self._resources))
 
+    def aligned(self, name: str) -> pl.DataFrame:
+        """Samples within the runs, of all sources."""
+        return align_to_runs(self.of(name), self.runs)
+
     def inside(self, name: str, *by: str) -> pl.DataFrame:
         """Samples within the runs, of one source for each run, node and `by`."""
-        return select_one_source(align_to_runs(self.of(name), self.runs), [*_NODE, *by])
+        return select_one_source(self.aligned(name), [*_NODE, *by])
 
     @property
     def minutes(self) -> pl.DataFrame:
@@ -220,10 +234,13 @@ def _melt_measures(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Itera
         yield means.select(*_NODE, pl.lit(name).alias("measure"), value=name)
 
 
-def _measure_machines(read: _AssociationTables) -> Iterator[pl.DataFrame]:
+def _measure_machines(read: _AssociationTables, samplers: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
     shares = {f"cpu_{name}": pl.col(name).mean() for name in ("iowait_percent", "steal_percent")}
+    cpu = read.aligned("cpu_samples")
+    if samplers is not None:
+        cpu = cpu.join(samplers, on=_SAMPLER, how="semi", nulls_equal=True)
     yield from _melt_measures(
-        read.inside("cpu_samples"), {"cpu_busy_percent": make_busy_percent_expr().mean(), **shares}
+        select_one_source(cpu, _NODE), {"cpu_busy_percent": make_busy_percent_expr().mean(), **shares}
     )
     of_vm = ("runnable", "blocked", "context_switches_per_s")
     yield from _melt_measures(read.inside("vm_samples"), {name: pl.col(name).mean() for name in of_vm})
@@ -609,7 +626,7 @@ def compare_shard_skew(sides: Observed, *, level: float) -> pl.DataFrame:
     for over, place in _OVER.items():
         placed = timed.drop_nulls(place)
         counts = [_count_shards_or_nodes(sides, i, placed, place) for i in (0, 1)]
-        if min(counts) < 2:
+        if min(counts) < 2 or placed["side"].n_unique() < 2:
             continue
         for of, weight in _OF.items():
             spreads = [_spread_evenly(placed.filter(side=i), place, weight, counts[i]) for i in (0, 1)]

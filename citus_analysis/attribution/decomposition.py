@@ -377,7 +377,9 @@ def find_top_contributors(sides: Observed, cause: Cause) -> TopContributors | No
     mine = mine.with_columns(longer_us=longer)
     if cause.effect == "place":
         ways = mine.drop_nulls("executed").group_by(pl.col("executed").cast(pl.String)).agg(pl.col("longer_us").sum())
-        chosen["executed"] = ways.sort("longer_us", "executed")["executed"][-1] if ways.height else None
+        if ways.is_empty():
+            return None
+        chosen["executed"] = ways.sort("longer_us", "executed")["executed"][-1]
         mine = mine.filter(executed=chosen["executed"])
     if of_time and cause.node:
         as_child = mine["as_child"].sum() >= mine["as_parent"].sum()

@@ -5,6 +5,7 @@ would make it a comparison of two quantities, and a false cause. So
 
 - a node whose log one side lacks is left out as a parent on both sides, and times of children on it are not divided
   into those of the child and those between parent and child;
+- where one side does not show on which node statements of a kind ran, their times are compared as a whole;
 - where one side logged the statements of all clients and the other those of the sampled client, or one side logged all
   statements and the other those above a duration, the difference is not divided.
 """
@@ -20,12 +21,15 @@ import polars as pl
 
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Floats
+from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.texts.words import join_words, pluralize
 from citus_analysis.units import US_PER_MS
 
 _RUN: Final = ("resource", "run_id")
 #: Parts of the time that a parent waits for a child; they are told apart by the child's log.
 WAITING: Final = ("between_us", "commit_us", "child_us", "unseen_us")
+#: The other parts of T.
+_OF_PARENT: Final = ("parse_us", "bind_us", "connect_us", "parent_us")
 #: Share of the statements with a child on a node whose child may lack a record by chance: lines at the ends of logs.
 _FEW_UNSEEN: Final = 0.02
 #: Numbers of statements per operation of two sides that differ by less than this factor may be alike.
@@ -150,7 +154,11 @@ def find_unlogged_parents(
 
 
 def cut_to_common_evidence(
-    timed: tuple[pl.DataFrame, pl.DataFrame], absent: tuple[frozenset[str], frozenset[str]], labels: tuple[str, str]
+    timed: tuple[pl.DataFrame, pl.DataFrame],
+    absent: tuple[frozenset[str], frozenset[str]],
+    labels: tuple[str, str],
+    *,
+    spread: bool = False,
 ) -> CommonEvidence:
     """Statements of both sides with what both can see of them.
 
@@ -158,8 +166,16 @@ def cut_to_common_evidence(
         timed: statements with their segments and `unseen_child`, of base and other.
         absent: nodes of which each side lacks logs.
         labels: names of the sides.
+        spread: whether statements of both sides ran on several nodes, as those of Citus do.
     """
     notes = []
+    unplaced = _find_unplaced_statements(timed, spread=spread)
+    if unplaced.height:
+        notes.append(
+            "times of statements are not divided, and their places not compared, where the logs of one side or both do "
+            "not show where they ran"
+        )
+        timed = tuple(_merge_whole(side, unplaced) for side in timed)  # type: ignore[assignment] # two in, two out
     for nodes, label in zip(absent, labels, strict=True):
         if nodes:
             notes.append(f"{label} has no log of {_name_nodes(nodes)}")
@@ -175,6 +191,35 @@ def cut_to_common_evidence(
         notes.append(words)
         timed = tuple(_merge_waiting(side, one) for side in timed)  # type: ignore[assignment] # two sides in, two out
     return CommonEvidence(timed, parents, tuple(notes))
+
+
+_KIND: Final = ("statement_kind", "statement_fingerprint")
+
+
+def _find_unplaced_statements(timed: tuple[pl.DataFrame, pl.DataFrame], *, spread: bool) -> pl.DataFrame:
+    """Kinds of statements of which it is not known on both sides alike where they ran.
+
+    Without the text of what was executed, nobody knows whether the time passed on the parent or on others.
+    """
+    hidden = pl.col("executed").is_null().mean()
+    base, other = (side.group_by(_KIND).agg(hidden=hidden) for side in timed)
+    both = base.join(other, on=_KIND, nulls_equal=True, suffix="_other")
+    unlike = (pl.col("hidden") - pl.col("hidden_other")).abs() > _FEW_UNSEEN
+    # Statements on data run on nodes; others, such as BEGIN, have no place.
+    nowhere = pl.min_horizontal("hidden", "hidden_other") > _FEW_UNSEEN
+    on_data = pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS).fill_null(value=False)
+    return both.filter(unlike | (pl.lit(spread) & on_data & nowhere)).select(_KIND)
+
+
+def _merge_whole(rows: pl.DataFrame, unplaced: pl.DataFrame) -> pl.DataFrame:
+    """The statements, those of some kinds without place and segments."""
+    marked = unplaced.with_columns(_whole=pl.lit(value=True))
+    joined = rows.join(marked, on=_KIND, how="left", nulls_equal=True, maintain_order="left")
+    chosen = pl.col("_whole").fill_null(value=False)
+    emptied = [pl.when(chosen).then(0.0).otherwise(name).alias(name) for name in (*_OF_PARENT, *WAITING)]
+    places = [pl.when(~chosen).then(name).alias(name) for name in ("executed", "child_node", "shard_id")]
+    whole = pl.when(chosen).then(pl.col("total_us").cast(pl.Float64)).otherwise("whole_us").alias("whole_us")
+    return joined.with_columns(*emptied, *places, whole, unseen_child=pl.col("unseen_child") & ~chosen).drop("_whole")
 
 
 def _name_nodes(nodes: Collection[str]) -> str:

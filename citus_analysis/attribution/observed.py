@@ -135,6 +135,7 @@ SEGMENT_WORDS: Final = {
     "commit_us": "between parent and child (commit included)",
     "child_us": "in the child",
     "unseen_us": "waiting for children (not divided, because the logs do not show the children on both sides)",
+    "whole_us": "in statements as a whole (not divided: the logs do not show on both sides where they ran)",
 }
 #: Those of the child and between are of the child's node.
 SEGMENTS: Final = tuple(SEGMENT_WORDS)
@@ -196,6 +197,7 @@ def compute_statement_times(
         unseen_us=pl.when(seen).then(0.0).otherwise(wait),
         child_node=pl.when(wait > 0).then("child_node"),
         unseen_child=~seen & (wait > 0),
+        whole_us=pl.lit(0.0),
     )
     others = [name for name in SEGMENTS if name != "parent_us"]
     return divided.with_columns(parent_us=pl.col("total_us") - pl.sum_horizontal(others)).drop("wait_us", "seen")
@@ -257,6 +259,7 @@ STRETCHES: Final = 10
 _CHANGE: Final = dict.fromkeys(("name", "before", "after"), pl.String())
 _EXAMPLES: Final = 3
 _NODES: Final = ("node", "child_node")
+_MONITORED: Final = "monitored"
 #: pgbench --rate: name of the mean time by which operations were sent later than scheduled, in ms.
 _LAG: Final = "rate limit schedule lag average"
 
@@ -424,7 +427,9 @@ def observe_runs(
     latencies = [convert_to_polars(source.table("operation_latencies")) for source in sources]
     known = [_count_statements_per_operation(*one) for one in zip(traced, uncut, latencies, strict=True)]
     unlogged = find_unlogged_parents(sources, traced, uncut, known)
-    cut = cut_to_common_evidence(uncut, (absent[0] | unlogged[0], absent[1] | unlogged[1]), labels)
+    lacking = absent[0] | unlogged[0], absent[1] | unlogged[1]
+    systems = [set(table["system"].drop_nulls().cast(pl.String)) for table in traced]
+    cut = cut_to_common_evidence(uncut, lacking, labels, spread=all(one == {"citus"} for one in systems))
     timed = _split_kinds(cut.timed)
     tables = [_select_traced_runs(table, rows, label) for table, rows, label in zip(used, timed, labels, strict=True)]
     ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
@@ -446,15 +451,17 @@ def observe_runs(
     # Nodes without a log make the other side's statements per operation the better known ones.
     counted = [
         _count_statements_per_operation(tables[i], uncut[i], latencies[i])
-        if not (absent[i] or unlogged[i])
+        if not lacking[i]
         else np.full(tables[i].height, np.nan)
         for i in (0, 1)
     ]
+    usuals = [_average_known(one) for one in counted]
+    usual = next((one for one in usuals if np.isfinite(one)), 1.0)
+    share = _estimate_seen_share(tables, uncut, timed, latencies, usual) if cut.unseen_parents and clients else 1.0
     sides = []
     for i, (response, traced_client) in enumerate(zip(responses, sampled, strict=True)):
-        own, theirs = _average_known(counted[i]), _average_known(counted[1 - i])
-        usual = next((one for one in (own, theirs) if np.isfinite(one)), 1.0)
-        ratio = np.where(np.isfinite(counted[i]), counted[i], usual)
+        typical = usuals[i] if np.isfinite(usuals[i]) else usual
+        ratio = share * np.where(np.isfinite(counted[i]), counted[i], typical)
         mine = statements.filter(side=i)
         side = _build_sample(labels[i], tables[i], mine, cells, ratio, response if clients else None)
         if unlike:
@@ -472,9 +479,7 @@ def observe_runs(
     ]
     both, unseen, merged = _merge_unseen((sides[0], sides[1]), cut.unseen_parents)
     stated = _read_settings(sources, tables)
-    changes = pl.concat(
-        [_changes(stated, tables), *([] if unlike or cut.unseen_parents else _replace_parent_nodes(timed))]
-    )
+    changes = pl.concat([_changes(stated, tables), *([] if unlike or any(lacking) else _replace_parent_nodes(timed))])
     return Observed(
         *both,
         cells=cells,
@@ -655,11 +660,16 @@ def _schedule_lags(source: TableSource, role: str) -> pl.DataFrame:
     return own.group_by(RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
 
 
-def _count_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Floats:
-    """Statements per operation of each run; nan where they are not known: without a count of operations, or sampled."""
+def _count_traced_operations(table: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
+    """resource, run_id, operations: those of the client whose statements were traced."""
     roles = latencies.with_columns(pl.col("role").cast(pl.String)).join(table.select(RUN), on=RUN, how="semi")
     traced_role = "monitor" if (roles["role"] == "monitor").any() else "main"
-    operations = roles.filter(role=traced_role).group_by(RUN).agg(pl.col("operations").sum())
+    return roles.filter(role=traced_role).group_by(RUN).agg(pl.col("operations").sum())
+
+
+def _count_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Floats:
+    """Statements per operation of each run; nan where they are not known: without a count of operations, or sampled."""
+    operations = _count_traced_operations(table, latencies)
     found = table.join(timed.group_by(RUN).len("statements"), on=RUN, how="left", maintain_order="left")
     found = found.join(operations, on=RUN, how="left", maintain_order="left")
     ratio = pl.col("statements") / pl.col("operations")
@@ -667,6 +677,34 @@ def _count_statements_per_operation(table: pl.DataFrame, timed: pl.DataFrame, la
     near = (ratio - whole).abs() <= _WHOLE * whole
     known = pl.when(near).then(whole).when(ratio > 1).then(ratio)
     return found.select(known.fill_null(float("nan")).alias("ratio")).to_series().to_numpy()
+
+
+def _estimate_seen_share(
+    tables: Sequence[pl.DataFrame],
+    uncut: Sequence[pl.DataFrame],
+    kept: Sequence[pl.DataFrame],
+    latencies: Sequence[pl.DataFrame],
+    per_operation: float,
+) -> float:
+    """Share of the operations' statements that nodes received whose logs both sides have.
+
+    It is the same on both sides, so that clients that used other nodes by chance make no term. Of a side without a log,
+    the numbers of operations tell how many statements there were.
+
+    Args:
+        tables: runs of base and other.
+        uncut: their statements.
+        kept: those that nodes received whose logs both sides have.
+        latencies: rows of `operation_latencies` of both sides' datasets.
+        per_operation: statements per operation.
+    """
+    shares = []
+    for runs, whole, seen, operations in zip(tables, uncut, kept, latencies, strict=True):
+        done = int(_count_traced_operations(runs, operations)["operations"].sum() or 0)
+        in_runs = [rows.join(runs.select(RUN), on=RUN, how="semi").height for rows in (whole, seen)]
+        statements = max(per_operation * done, in_runs[0])
+        shares.append(in_runs[1] / statements if statements else 1.0)
+    return float(np.mean(shares))
 
 
 def _average_known(values: Floats) -> float:
@@ -734,8 +772,18 @@ def _read_settings(
 
 
 def _changes(stated: tuple[pl.DataFrame, pl.DataFrame], tables: list[pl.DataFrame]) -> pl.DataFrame:
+    """Settings and loads that differ; what one side does not show is no change."""
     changes = find_setting_changes(*stated)
-    words = [text.partition(": ") for text in find_differing_columns(tables[1], tables[0], ("workers", *LOAD))]
+    columns = [
+        name
+        for name in ("workers", *LOAD)
+        if all(name in table.columns and table[name].drop_nulls().len() for table in tables)
+    ]
+    # A sampled client whose output is missing may have been there all the same: only what was planned says it.
+    planned = [set(one.filter(pl.col("name") == _MONITORED)["value"]) for one in stated]
+    if not all(planned) or planned[0] == planned[1]:
+        columns = [name for name in columns if name != _MONITORED]
+    words = [text.partition(": ") for text in find_differing_columns(tables[1], tables[0], columns)]
     of_runs = [(name, *reversed(values.split(" against "))) for name, _, values in words]
     return pl.concat([changes, pl.DataFrame(of_runs, schema=changes.schema, orient="row")])
 

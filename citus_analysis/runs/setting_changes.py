@@ -15,6 +15,7 @@ _SYSTEM: Final = (
     r"^(settings\.(?:[a-z])|hardware$|cpu_per_node$|shard_count$|protocol$|scale$|"
     r"growth$|(?:postgres|citus|driver|client)_(?:version|build)$)"
 )
+_OF_SERVER: Final = "settings."
 #: Names of settings of one node, role or database -> the prefix under which the runner records all that are not at
 #: their default, and how a change of one is called.
 _RECORDED: Final = {
@@ -38,9 +39,9 @@ _OF_PLACES: Final = (
 def find_setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
     """The settings, versions and other descriptions that differ between two sets of rows of `settings`.
 
-    A name that only one side states is a change, too, unless the other side states nothing at all. Of settings that are
-    not at their default, recorded for each node, role and database, one that is not stated is at its default; they are
-    compared if both sides recorded them.
+    A name that only one side states is a change, too, unless the other side states nothing at all, or, where the name
+    is that of a server's setting, no setting. Of settings that are not at their default, recorded for each node, role
+    and database, one that is not stated is at its default; they are compared if both sides recorded them.
 
     Args:
         before: rows of the table `settings` (`name`, `value`).
@@ -63,6 +64,9 @@ def find_setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
     recorded = _find_recorded_changes(*(_collect_recorded_settings(one) for one in whole))
     if any(side.is_empty() for side in sides):
         return pl.DataFrame(recorded, schema=_CHANGES, orient="row")
+    if not all(one["name"].str.starts_with(_OF_SERVER).any() for one in whole):
+        # Without a record of its settings, nobody knows those of a side.
+        sides = [_collect_stated_settings(one.remove(pl.col("name").str.starts_with(_OF_SERVER))) for one in whole]
     both = sides[0].join(sides[1], on="name", how="full", coalesce=True, suffix="_after")
     changed = both.filter(pl.col("value").ne_missing(pl.col("value_after"))).rows()
     # A setting of all nodes is not stated again where it is recorded as not at its default.
@@ -76,7 +80,7 @@ _CHANGES: Final = {"name": pl.String(), "before": pl.String(), "after": pl.Strin
 
 def _collect_stated_settings(settings: pl.DataFrame) -> pl.DataFrame:
     named = settings.filter(pl.col("name").str.contains(_SYSTEM) & ~pl.col("name").str.contains(_OF_PLACES))
-    short = named.with_columns(pl.col("name").str.strip_prefix("settings."))
+    short = named.with_columns(pl.col("name").str.strip_prefix(_OF_SERVER))
     return short.group_by("name").agg(pl.col("value").drop_nulls().unique().sort().str.join(" | "))
 
 
