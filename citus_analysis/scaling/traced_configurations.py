@@ -41,6 +41,7 @@ _HELD: Final = (
     *("system", "phase", "workload", "query_mode", "limit", "records", "scale_factor", "operations", "drivers"),
     *("monitored", "shard_count"),
 )
+_OF_MACHINES: Final = ("nodes", "throttle_samples", "process_samples")
 _PROTOCOL_SETTING: Final = r"citus\.enable_binary_protocol=\w+(?:, )?"
 #: Columns of `statements` that are read.
 _STATEMENT_COLUMNS: Final = (
@@ -108,6 +109,7 @@ class TracedConfiguration:
         busy: mean share of the CPU of the nodes that hold shards, or of the coordinator where clients connect to it;
             None if it was not sampled for single nodes.
         multi_shard: share of statements with tasks on several shards.
+        is_shared: whether nodes share the processors of a machine, and no limit of their CPU is stated.
     """
 
     name: str
@@ -128,6 +130,7 @@ class TracedConfiguration:
     reconnects: float
     busy: float | None
     multi_shard: float
+    is_shared: bool
 
     @property
     def axes(self) -> dict[str, object]:
@@ -146,7 +149,12 @@ class TracedConfiguration:
         return self.entry, self.cores, self.protocol
 
     def is_comparable(self, other: TracedConfiguration) -> bool:
-        """Whether both differ in axes alone: a set-up of another name differs in an axis that it is named after."""
+        """Whether both differ in axes alone: a set-up of another name differs in an axis that it is named after.
+
+        Where nodes share processors, other nodes are not other processors: only threads and protocol may differ.
+        """
+        if (self.is_shared or other.is_shared) and (self.workers, self.entry) != (other.workers, other.entry):
+            return False
         same_name = self.facts["family"] == other.facts["family"]
         return self.held == other.held and (same_name or self.named_after != other.named_after)
 
@@ -186,9 +194,13 @@ def read_traced_configurations(source: TableSource, question: Question) -> tuple
     )
     entries = {number: (tuple(nodes), sessions) for number, nodes, sessions in parents.iter_rows()}
     busy = _read_node_cpu(source, numbered)
+    hosts = find_shared_machines(*(convert_to_polars(source.table(name)) for name in _OF_MACHINES))
+    shared = set(hosts.filter(pl.col("nodes") > 1)["resource"])
     found = []
     for (number,), rows in numbered.partition_by("configuration", as_dict=True, maintain_order=True).items():
-        found.append(_build_configuration(rows, times[(number,)], *entries[int(str(number))], busy))
+        built = _build_configuration(rows, times[(number,)], *entries[int(str(number))], busy)
+        is_shared = built.facts["resource"] in shared and built.facts.get("cpu_per_node") is None
+        found.append(replace(built, is_shared=is_shared))
     return tuple(_name_apart(found))
 
 
@@ -292,6 +304,7 @@ def _build_configuration(
         reconnects=max(0, connections - expected) / remote if remote else 0.0,
         busy=float(np.mean(shares)) if shares and len(shares) == runs.height else None,
         multi_shard=float(times["multi"].sum()) / max(seen, 1),
+        is_shared=False,
     )
 
 

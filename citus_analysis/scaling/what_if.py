@@ -85,6 +85,10 @@ SEGMENTS: Final = {
     "outside": "what is outside traced statements",
     "load": "waiting that follows from the new load",
 }
+#: Error of the model from which on it hardly describes the system.
+_MUCH: Final = 0.35
+#: Changes of which and how many nodes work, and with how much CPU.
+_OF_NODES: Final = ("coordinator", "any-node", "workers", "node-cpu")
 #: Segments named in a sentence.
 _NAMED: Final = 3
 
@@ -431,6 +435,11 @@ def predict_change(
             f"{base.multi_shard:.0%} of the statements of {base.name} have tasks on several shards, whose waiting for "
             "one another traces of single statements do not predict"
         )
+    if base.is_shared and change.name in _OF_NODES:
+        raise InsufficientDataError(
+            f"the nodes of {base.name} share the processors of a machine, which no stated limit divides: what {change} "
+            "would be with processors of their own is not known"
+        )
     if base.facts.get("limit"):
         raise InsufficientDataError(
             f"the clients of {base.name} send at a rate of their own: a closed loop does not describe them"
@@ -461,6 +470,11 @@ def predict_change(
         respond(throughput.estimate), respond(throughput.high), respond(throughput.low), level, len(alike), method
     )
     terms, notes = _divide_response(base, load, active, response.estimate)
+    if targets and error > _MUCH:
+        notes.append(
+            f"the model misses what was measured by {math.expm1(error):.0%}: nodes may share processors, or something "
+            "else than processors is the limit"
+        )
     return WhatIf(
         change=str(change),
         meaning=_describe_change(change),

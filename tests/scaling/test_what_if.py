@@ -17,6 +17,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError, Usage
 from citus_analysis.runs.selection import USUAL_QUESTION
 from citus_analysis.scaling.closed_loop import KindMix, Load, _Equations
 from citus_analysis.scaling.what_if import WhatIf, WhatIfStudy, parse_change, study_what_if, what_if
+from citus_analysis.schema import TABLES
 from tests.documentation.blocks import ROOT, blocks_run_by, commands_of
 from tests.scaling.simulated_cluster import Cluster, make_tables, measure_ops_s, simulate
 
@@ -227,6 +228,14 @@ def test_configurations_of_one_resource_are_told_apart(tables: Tables) -> None:
     assert what_if(one, "owner-routing", at="all (threads=12)").to_dict() == found.to_dict()
     with pytest.raises(UsageError, match="4 configurations have traced statements and fit all"):
         what_if(one, "owner-routing", at="all")
+
+
+def test_nodes_that_share_a_machine_are_not_taken_for_processors(tables: Tables) -> None:
+    nodes = [{"resource": f"t{n}", "node": str(node), "host": "127.0.0.1"} for n in MEASURED for node in (1, 2)]
+    crowded = {**tables, "nodes": TABLES["nodes"].conform(pl.DataFrame(nodes))}
+    with pytest.raises(InsufficientDataError, match="share the processors of a machine"):
+        what_if(crowded, "workers=4", at=f"t{AT}")
+    assert what_if(crowded, "threads=24", at=f"t{AT}").counterpart == "t24"
 
 
 def test_clients_with_a_rate_of_their_own_are_no_closed_loop(tables: Tables) -> None:
