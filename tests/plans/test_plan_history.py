@@ -15,8 +15,9 @@ from citus_analysis.cli import commands
 from citus_analysis.plans import PlanHistory
 from citus_analysis.plans.changes import describe_change, format_history
 from citus_analysis.plans.shapes import add_node_paths, build_shapes
+from tests.documentation.blocks import ROOT, blocks_run_by
 
-RECORDED = Path(__file__).parents[1] / "data" / "plan_changes"
+RECORDED = ROOT / "tests" / "data" / "plan_changes"
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,16 @@ def test_the_command_prints_what_the_library_finds(dataset_of: Callable[[str], c
     assert text.startswith("2 changes of plan in ")
     assert "+ Seq Scan on orders" in text
     assert "plans of EXPLAIN itself left out" in text
+
+
+def test_the_blocks_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    command, code = blocks_run_by(__file__)
+    done = CliRunner().invoke(commands, command.text.split()[1:])
+    assert done.exit_code == 0
+    assert "2 changes of plan in 323 executions" in done.stdout
+    exec(code.text, {})
+    assert "+ Seq Scan on orders" in capsys.readouterr().out
