@@ -209,12 +209,21 @@ def read_settings(connection: Connection, names: Collection[str] = SETTINGS_DESC
 
 
 def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
-    """(nodeid, groupid, host, port) of the active primaries, the coordinator first."""
-    rows = query(
-        connection,
-        "SELECT nodeid, groupid, nodename, nodeport FROM pg_dist_node "
-        "WHERE noderole = 'primary' AND isactive ORDER BY groupid",
-    )
+    """(nodeid, groupid, host, port) of the active primaries, the coordinator first.
+
+    Raises:
+        RunnerError: the database has no Citus.
+    """
+    try:
+        rows = query(
+            connection,
+            "SELECT nodeid, groupid, nodename, nodeport FROM pg_dist_node "
+            "WHERE noderole = 'primary' AND isactive ORDER BY groupid",
+        )
+    except psycopg.errors.UndefinedTable as error:
+        info = connection.info
+        problem = f"database {info.dbname} of {info.host}:{info.port} has no Citus"
+        raise RunnerError(problem, hint="CREATE EXTENSION citus there, or set target.system: postgresql") from error
     return [(int(nodeid), int(groupid), str(host), int(port)) for nodeid, groupid, host, port in rows]
 
 

@@ -134,6 +134,15 @@ def test_the_lock_of_the_cluster_is_of_a_transaction(server: ServerNode, monkeyp
 
 
 @pytest.mark.server
+def test_a_server_without_citus_is_named_with_the_way_out(server: ServerNode) -> None:
+    with (
+        connections.connect(server, database=SUPERUSER, user=SUPERUSER) as connection,
+        pytest.raises(RunnerError, match=r"has no Citus.*target\.system: postgresql"),
+    ):
+        connections.read_citus_nodes(connection)
+
+
+@pytest.mark.server
 def test_a_run_too_short_for_a_snapshot_says_so(server: ServerNode, tmp_path: Path) -> None:
     asked = threading.Event()
 
