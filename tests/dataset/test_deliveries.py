@@ -44,6 +44,7 @@ WRAPPED = (
 )
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("name", WRAPPED)
 def test_the_rows_of_a_delivered_log_are_those_of_the_log(tree: Tree, tmp_path: Path, name: str) -> None:
     files = {"other/delivered.log": DELIVERIES[name](SERVER)}
@@ -139,6 +140,7 @@ ARCHIVES = {
 }
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_a_folder(tree: Tree, tmp_path: Path, name: str) -> None:
     members = {"run1/server.log": SERVER, "run1/pgbench.out": PGBENCH}

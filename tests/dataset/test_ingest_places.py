@@ -72,6 +72,7 @@ def test_a_file_that_vanishes_meanwhile(tree: Tree, out: Path, monkeypatch: pyte
     assert heights(out) == (3, 3)
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("resource", ["名" * 36, "größe", "..", "../../escape", "a=b", "50%", "con", "x\x01y"])
 def test_any_name_of_a_resource_has_a_place_inside(tree: Tree, out: Path, tmp_path: Path, resource: str) -> None:
     summary = ingest(tree(LOG), out, meta={"resource": resource})
@@ -114,6 +115,7 @@ def test_a_dataset_is_no_source_of_itself(tree: Tree, out: Path) -> None:
         ingest(out, out.parent / "other")
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("above", ["x=y", "resource=other", "a=1/resource=V9/b=2"])
 def test_folders_above_that_look_like_partitions(
     tree: Tree, study: dict[str, str], tmp_path: Path, above: str, monkeypatch: pytest.MonkeyPatch

@@ -136,6 +136,7 @@ def test_without_another_process_threads_do_the_work(
     assert contents(tmp_path / "out") == contents(alone)
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("after_s", [0.0, 0.7])
 def test_killed_with_its_processes(raw: Path, alone: Path, tmp_path: Path, after_s: float) -> None:
     """Commits of many sources at once: each is there whole or not at all, and no process writes after the end."""

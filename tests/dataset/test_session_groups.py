@@ -37,6 +37,7 @@ def ingested(source: Path, out: Path, most_records: int) -> Dataset:
     return open_dataset(out)
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize(("resource", "most"), [("w2-t16-insert", 500), ("w2-multishard", 50)])
 def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: int) -> None:
     whole = ingested(RECORDED / resource, tmp_path / "whole", 10**9)

@@ -32,6 +32,7 @@ def still_there(pairs: pl.DataFrame, cut: Cut, whole: Recording) -> pl.DataFrame
     )
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("third", ["first", "last"])
 @pytest.mark.parametrize("node", ["1", "2"])
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def in_groups(recording: Recording, most_records: int, keep: Keep, pairing_group
     return stacked(records), len(groups)
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize(
     ("resource", "change", "groups"),
     [

@@ -138,6 +138,7 @@ def test_runs_are_those_of_the_design(write: Callable[[Path], None], tmp_path: P
     assert runs_of(tmp_path / "results", tmp_path / "out", *FACTS) == sorted(TREES[write], key=str)
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("write", TREES, ids=lambda write: write.__name__)
 def test_what_inspect_writes_states_the_same_design(write: Callable[[Path], None], tmp_path: Path) -> None:
     tree = tmp_path / "results"
