@@ -126,6 +126,7 @@ class Client:
 PROTOCOLS = ("simple", "unnamed", "named", "mixed")
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("prefix", ["%m [%p] ", "%m [%p] [%v] [%l] "])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_durations_of_generated_logs_have_no_wrong_owner(protocol: str, prefix: str) -> None:

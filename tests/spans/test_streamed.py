@@ -42,6 +42,7 @@ def stacked(records: Pass) -> Traces:
     )
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("resource", ["w2-t4-insert", "w2-multishard", "w2-txn-update", "w2-binary-t16-insert"])
 @pytest.mark.parametrize("rows_at_once", [37, 1_000_000])
 def test_pieces_do_not_matter(resource: str, rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
