@@ -134,17 +134,13 @@ def recorded_dataset(recorded_path: Path) -> Dataset:
     return open_dataset(recorded_path)
 
 
-@pytest.fixture(scope="module")
-def kept_kernels() -> Iterator[StartKernels]:
-    """The reports of a module's tests are made by the same processes, which import statistics and figures once.
-
-    Gives the function that starts processes for each command, as in use.
-    """
-    from citus_analysis.report import render
+@pytest.fixture(scope="session")
+def running_kernels() -> Iterator[StartKernels]:
+    """Processes that make reports, started when they are first needed: each imports statistics and figures once."""
     from citus_analysis.report.kernel import NotebookWorker
 
     kept: list[NotebookWorker] = []
-    with ExitStack() as running, pytest.MonkeyPatch.context() as patch:
+    with ExitStack() as running:
 
         @contextmanager
         def take(number: int) -> Iterator[Queue[NotebookWorker]]:
@@ -155,8 +151,20 @@ def kept_kernels() -> Iterator[StartKernels]:
                 waiting.put(kernel)
             yield waiting
 
+        yield take
+
+
+@pytest.fixture(scope="module")
+def kept_kernels(running_kernels: StartKernels) -> Iterator[StartKernels]:
+    """The reports of a module's tests are made by the processes of those before it.
+
+    Gives the function that starts processes for each command, as in use.
+    """
+    from citus_analysis.report import render
+
+    with pytest.MonkeyPatch.context() as patch:
         start = render._start_kernels
-        patch.setattr(render, "_start_kernels", take)
+        patch.setattr(render, "_start_kernels", running_kernels)
         yield start
 
 

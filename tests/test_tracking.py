@@ -19,6 +19,8 @@ from citus_analysis.schema import TABLES
 from citus_analysis.tracking import Track, format_track, track
 from tests.recordings import RECORDED
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 14
 

@@ -15,6 +15,8 @@ from citus_analysis.runs import select_runs
 from citus_analysis.tracking import track
 from tests.formats.clients import SAMPLES
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
+
 ABORTS = json.loads((SAMPLES / "benchbase" / "tpcc-2023-aborts.summary.json").read_text(encoding="utf-8"))
 
 

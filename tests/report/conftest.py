@@ -10,6 +10,7 @@ import pytest
 from citus_analysis.report import notebooks
 from citus_analysis.report.notebooks import Cell, strip_notebook
 from citus_analysis.schema import TABLES
+from tests.conftest import StartKernels
 
 DATA = Path(__file__).parents[1] / "data" / "report"
 
@@ -29,6 +30,11 @@ def recorded_runs() -> pl.DataFrame:
     frame = pl.read_csv(DATA / "runs.csv", schema_overrides={"workload": pl.String})
     times = pl.col("start_time", "end_time").str.to_datetime(time_unit="ms", time_zone="UTC")
     return TABLES["runs"].conform(frame.with_columns(times))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reports_by_the_same_processes(kept_kernels: StartKernels) -> None:
+    """A command starts processes of its own where a test asks for `fresh_kernels`."""
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.kernel import NotebookWorker
 from citus_analysis.report.render import ReportResult
+from tests.conftest import StartKernels
 from tests.recordings import RECORDED
 from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_print, check_texts, is_remote
 
@@ -161,11 +161,11 @@ def test_checkpoints_are_marked(reports: dict[str, ReportResult]) -> None:
     assert (row["system_measured"], row["checkpoints"]) == ("w2-checkpoint-insert", "6")
 
 
-def test_the_tour_runs_and_says_what_it_finds(dataset: Path, tmp_path: Path) -> None:
+def test_the_tour_runs_and_says_what_it_finds(dataset: Path, tmp_path: Path, running_kernels: StartKernels) -> None:
     tour = ROOT / "notebooks" / "00_tour.ipynb"
     parameters = {"dataset": str(dataset), "resources": "w2-t16-*", "loads": "w?-t16-insert"}
-    with NotebookWorker() as kernel:
-        kernel.execute(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
+    with running_kernels(1) as kernels:
+        kernels.get().execute(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
     cells = json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join(str(cell.get("outputs")) for cell in cells)
     assert "4,032 [3,300, 4,765] (95 %, Student t, n = 5)" in shown

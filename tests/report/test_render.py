@@ -23,7 +23,6 @@ from citus_analysis.report import render_report, render_reports
 from citus_analysis.report.html import list_linked_files
 from tests.recordings import RECORDED
 
-pytestmark = pytest.mark.usefixtures("kept_kernels")
 Shelf = Callable[..., Path]
 
 SHOW = """

@@ -15,6 +15,8 @@ from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_runs import LogRuns
 from tests.recordings import RECORDED
 
+pytestmark = pytest.mark.usefixtures("kept_kernels")
+
 SOURCE = RECORDED / "w2-t4-insert"
 
 
