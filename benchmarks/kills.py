@@ -120,7 +120,7 @@ def write_experiment(folder: Path, target: Mapping[str, object], *, monitored: b
             "workloads": ["a"],
             "threads": [2],
             "records": [200],
-            "operations": [1000],
+            "operations": [4000],
             "monitored": [monitored],
             "settings": {"work_mem": _SETTINGS},
         },
