@@ -72,8 +72,8 @@ class PlanHistory(DisplayMixin):
 
     Attributes:
         statements: a row for each statement, node, user, database and kind of plan (generic or not): `verdict`
-            (`changed`; `one plan`; `several plans` in an order that chance explains; `undecided`, with the number of
-            executions that are `missing` until the change is more than chance), `executions`, `plans` (different ones),
+            (`changed`; `one plan`; `several plans` that alternate, by chance or in short phases; `undecided`, with the
+            number of executions that are `missing` until the change is more than chance), `executions`, `plans` (different ones),
             `changes`, `p` (null for one plan; adjusted by Holm), `first_time` and `last_time`.
         changes: a row for each change, in the order of time: `last_old` and `first_new` (the last execution with the
             old plan and the first with the new one, in UTC), `before` and `after` (nodes that only one of the plans
@@ -363,7 +363,7 @@ def describe_history(found: PlanHistory) -> str:
 _VERDICT_WORDS: Final = {
     "changed": "changed",
     "undecided": "undecided",
-    "several plans": "with several plans in no order",
+    "several plans": "with several plans that alternate",
     "one plan": "with one plan",
 }
 

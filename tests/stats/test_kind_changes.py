@@ -57,6 +57,9 @@ def test_chance_raises_no_more_alarms_than_it_may() -> None:
         ([0, 1] * 10 + [2] * 10, [(0, 20), (20, 30)]),
         ([0] * 10 + [1] + [0] * 10, [(0, 21)]),
         ([0] * 20, [(0, 20)]),
+        # Short phases that return again and again are no change, however orderly.
+        (([0] * 12 + [1] * 14) * 40, [(0, 1040)]),
+        ([0] * 4000 + [1] * 20 + [0] * 4000, [(0, 4000), (4000, 4020), (4020, 8020)]),
     ],
 )
 def test_segments(kinds: list[int], segments: list[tuple[int, int]]) -> None:
