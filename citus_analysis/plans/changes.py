@@ -73,8 +73,8 @@ class PlanHistory(DisplayMixin):
     Attributes:
         statements: a row for each statement, node, user, database and kind of plan (generic or not): `verdict`
             (`changed`; `one plan`; `several plans` that alternate, by chance or in short phases; `undecided`, with the
-            number of executions that are `missing` until the change is more than chance), `executions`, `plans` (different ones),
-            `changes`, `p` (null for one plan; adjusted by Holm), `first_time` and `last_time`.
+            number of executions that are `missing` until the change is more than chance), `executions`, `plans`
+            (different ones), `changes`, `p` (null for one plan; adjusted by Holm), `first_time` and `last_time`.
         changes: a row for each change, in the order of time: `last_old` and `first_new` (the last execution with the
             old plan and the first with the new one, in UTC), `before` and `after` (nodes that only one of the plans
             has), `in_tasks_of` (the worker, if a coordinator's plan changed only in what a worker executed), numbers of
