@@ -163,6 +163,8 @@ WARM_UP: Final = "warmup"
 PHASES: Final = ("load", "run", WARM_UP)
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
 COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
+#: Kinds of work of the runner's canary; the first begins a sample.
+CANARY_WORKS: Final = ("cpu", "memory", "system", "wakeup", "disk")
 #: Files of `/proc/pressure`.
 PRESSURES: Final = ("cpu", "io", "memory", "irq")
 #: Kinds of rows of `plan_nodes`.
@@ -1046,6 +1048,23 @@ _TABLES: Final = (
                 # Times that are whole seconds may be nearly a second apart from the interval's.
                 bounds=ValueBounds(0.0, 100.0, slack=100.0),
             ),
+        ),
+    ),
+    Table(
+        "canaries",
+        "Fixed pieces of work, timed each second beside a run: how fast the machine itself was.",
+        "the runner's canary",
+        (
+            *_SAMPLE,
+            Column(
+                "work",
+                make_enum_type(CANARY_WORKS),
+                "cpu = additions, memory = copies of 4 MiB, system = bytes through a pipe, wakeup = sleeps of a "
+                "millisecond, disk = pages of 8 KiB forced to the disk",
+            ),
+            Column("operations", INT64, "number of units of this work"),
+            Column("cpu_us", REAL, "CPU time of all units"),
+            Column("wall_us", REAL, "time that all units took"),
         ),
     ),
     Table(

@@ -556,6 +556,9 @@ class Samplers(ExperimentPart):
     iostat: bool = Field(True, description="CPU and devices, with times")
     vmstat: bool = Field(True, description="memory and scheduler, with times")
     host: bool = Field(True, description="pressure, network and throttling as the kernel counts them, with times")
+    canary: bool = Field(
+        True, description="a fixed piece of work each second, timed (2 to 4 ms of CPU time; needs python3)"
+    )
     activity: bool = Field(True, description="sessions and their waits (pg_stat_activity) on every node, each second")
     counters: bool = Field(True, description="cumulative views of every node (pg_stat_...) before and after each run")
     perf: bool = Field(

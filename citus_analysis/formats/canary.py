@@ -1,0 +1,93 @@
+r"""A fixed piece of work of the runner, timed each second on every host: how fast the machine itself was.
+
+Table: `canaries`. Each line is a time in UTC, the kind of work, the number of its units, and the microseconds of CPU
+time and of time that they took::
+
+    canary 2026-11-28 12:00:00.120456 cpu 20000 812.4 815.0
+    canary 2026-11-28 12:00:00.121301 memory 1 640.2 641.9
+    canary 2026-11-28 12:00:00.121988 system 200 251.0 251.7
+    canary 2026-11-28 12:00:00.122260 wakeup 3 61.0 3190.4
+    canary 2026-11-28 12:00:00.125511 disk 1 45.2 1822.9
+
+`cpu` adds integers, `memory` copies blocks of 4 MiB, `system` sends bytes through a pipe, `wakeup` sleeps for a
+millisecond, and `disk` forces a page of 8 KiB to the disk. The lines of one second are one sample, which begins with
+`cpu`. Of the first three, the units per second of *CPU time* say what a CPU second was worth; of the others, the time
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.deliveries.content import Block, Content
+from citus_analysis.formats.parsing.format import Format, Hints, Parsed
+from citus_analysis.formats.parsing.lines import (
+    UNTERMINATED,
+    build_parsed_lines,
+    make_first_true_expr,
+    parse_each,
+    split_into_blocks,
+)
+from citus_analysis.formats.parsing.sampler_lines import split_columns, split_compact_lines
+from citus_analysis.formats.parsing.times import time_expr
+from citus_analysis.schema import CANARY_WORKS
+
+_WORKS: Final = "|".join(CANARY_WORKS)
+_LINE: Final = (
+    r"^canary [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} "
+    rf"(?:{_WORKS}) [0-9]{{1,12}} [0-9]{{1,12}}\.[0-9] [0-9]{{1,12}}\.[0-9]$"
+)
+_COLUMNS: Final = 7
+_NUMBERS: Final = frozenset({4, 5, 6})
+
+
+class Canary(Format):
+    """Fixed work of the runner, timed on every host: the speed of processor, memory and disk."""
+
+    name: ClassVar[str] = "canary"
+    version: ClassVar[int] = 1
+    tables = ("canaries",)
+    noise = "empty lines"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """Certain if the first line is a timed piece of work."""
+        first = split_compact_lines(head.partition(b"\n")[0] + b"\n")
+        return 1.0 if first["text"].str.contains(_LINE).any() else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """One piece per block."""
+        yield from parse_each(split_into_blocks(content), _parse_canary_block, 0)
+
+
+def _parse_canary_block(block: Block, samples: int) -> tuple[Parsed, int]:
+    """Rows of a block after so many samples."""
+    text = pl.col("text")
+    lines = split_compact_lines(block.data, block.offset)
+    empty = text == ""
+    reasons = {
+        UNTERMINATED: ~pl.col("terminated") & ~empty,
+        "not a timed piece of work": ~text.str.contains(_LINE) & ~empty,
+    }
+    lines = lines.with_columns(reason=make_first_true_expr(reasons))
+    good = lines.filter(pl.col("reason").is_null(), ~empty)
+    fields = split_columns(good["text"], _COLUMNS, _NUMBERS)
+    begins = (pl.col("3") == CANARY_WORKS[0]).cast(pl.Int32).cum_sum()
+    rows = fields.select(
+        byte_offset=good["offset"],
+        # Lines before the first `cpu` of a cut file belong to its first sample.
+        sample=pl.max_horizontal(begins + (samples - 1), 0).cast(pl.Int32),
+        sample_time=time_expr(pl.concat_str("1", "2", separator=" "), "UTC"),
+        since_boot=pl.lit(value=False),
+        work="3",
+        operations=pl.col("4").cast(pl.Int64),
+        cpu_us="5",
+        wall_us="6",
+    )
+    begun = samples + int((fields["3"] == CANARY_WORKS[0]).sum())
+    return build_parsed_lines({"canaries": rows}, lines, empty), begun
+
+
+FORMAT: Final = Canary()

@@ -1,0 +1,58 @@
+"""The runner's canary: a recording of its program, and lines that are not its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from citus_analysis.formats import canary
+from citus_analysis.formats.parsing.lines import UNTERMINATED
+from citus_analysis.schema import CANARY_WORKS
+from tests.formats.sampling import ROOT, read, read_bytes
+
+FORMAT = canary.FORMAT
+RECORDED = ROOT / "tests" / "data" / "snapshots" / "canary.out"
+PROGRAM = ROOT / "citus_analysis" / "runner" / "canary_program.py"
+
+
+def test_a_recording() -> None:
+    found = read(FORMAT, RECORDED)
+    assert found.rejects.is_empty()
+    rows = found["canaries"]
+    assert rows.height == 26
+    first = rows.head(5)
+    assert first["work"].to_list() == list(CANARY_WORKS)
+    assert first["operations"].to_list() == [20000, 1, 200, 3, 1]
+    text = RECORDED.read_text().splitlines()[0].split()
+    assert [first["cpu_us"][0], first["wall_us"][0]] == [float(text[5]), float(text[6])]
+    assert str(first["sample_time"][0]).removesuffix("+00:00") == f"{text[1]} {text[2]}"
+    # The disk is in each fifth sample; a sample begins with `cpu`.
+    assert rows.filter(pl.col("work") == "disk")["sample"].to_list() == [0, 5]
+    assert rows["sample"].unique(maintain_order=True).to_list() == list(range(6))
+
+
+def test_its_program_writes_what_is_read(tmp_path: Path) -> None:
+    program = [sys.executable, "-I", "-c", PROGRAM.read_text(encoding="utf-8"), "0.01"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        lines = [running.stdout.readline() for _ in range(12)]
+        running.kill()
+    found = read_bytes(FORMAT, tmp_path, b"".join(lines))
+    assert found.rejects.is_empty()
+    assert found["canaries"]["work"].to_list() == [*CANARY_WORKS, *CANARY_WORKS[:4], *CANARY_WORKS[:3]]
+    # Additions need the processor and nothing else; sleeps need nearly none of it.
+    by_work = found["canaries"].group_by("work").agg(pl.col("cpu_us", "wall_us").min())
+    times = {work: (cpu, wall) for work, cpu, wall in by_work.iter_rows()}
+    assert times["cpu"][0] > 0
+    assert times["wakeup"][1] >= 3000 > times["wakeup"][0]
+
+
+def test_a_cut_file_and_other_lines(tmp_path: Path) -> None:
+    lines = RECORDED.read_bytes().splitlines(keepends=True)
+    broken = b"".join([*lines[1:4], b"\n", b"canary today cpu 1 2 3\n", *lines[5:7], lines[7][:-3]])
+    assert FORMAT.detect("x", broken) == 1.0
+    assert FORMAT.detect("x", b"canary in a coal mine\n") == 0.0
+    found = read_bytes(FORMAT, tmp_path, broken)
+    assert found["canaries"]["sample"].to_list() == [0, 0, 0, 0, 0]
+    assert found.rejects["reason"].to_list() == ["not a timed piece of work", UNTERMINATED]
