@@ -443,6 +443,12 @@ _TABLES: Final = (
             Column("end_time", TIME, "last status line of a main client; client clock"),
             Column("measured_from", TIME, "begin of the time in which all main clients ran; null if unknown"),
             Column("measured_until", TIME, "end of the time in which all main clients ran; null if unknown"),
+            Column(
+                "machine_speed",
+                REAL,
+                "speed of the machines: units of the canary's work per second of CPU time, geometric mean of its works "
+                "and of the machines; null if it did not run",
+            ),
         ),
     ),
     Table(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from citus_analysis.attribution import Explanation
+    from citus_analysis.bottleneck import NoiseStudy
     from citus_analysis.scaling.curves import ScalingStudy
     from citus_analysis.scaling.what_if import WhatIf
     from citus_analysis.tracking import Track
@@ -114,6 +115,12 @@ class Study(DisplayMixin):
         from citus_analysis.scaling import what_if
 
         return what_if(self, change, at, **options)  # type: ignore[arg-type] # keywords
+
+    def noise(self, by: str | None = None, **options: object) -> NoiseStudy:
+        """Where the variance between repeated runs comes from, which needs logs and samples; see `ca.noise`."""
+        from citus_analysis.bottleneck import noise
+
+        return noise(self.source, by, metric=self.metric or None, **options)  # type: ignore[arg-type] # keywords
 
     def changes(self, metric: str | None = None) -> SequenceChanges | Track:
         """Changes of the metric over the runs in their order: by `ca.track` for a dataset, by row for a frame."""

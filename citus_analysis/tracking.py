@@ -361,6 +361,7 @@ def format_track(found: Track, *, width: int | None = None) -> str:
 MEASURES: Final = {
     "cpu_us_per_operation": "CPU time per operation",
     "balance": "balance of clients over nodes",
+    "machine_speed": "speed of the machines",
 }
 _RUN: Final = ("resource", "run_id")
 #: Setting in which the runner records the share of the clients that each node had in an iteration.

@@ -19,6 +19,7 @@ from citus_analysis.bottleneck.profiles import (
 )
 from citus_analysis.bottleneck.samples import align_to_runs, make_busy_percent_expr, select_one_source
 from citus_analysis.bottleneck.waits import select_client_sessions
+from citus_analysis.bottleneck.witnesses import OF_PROCESSOR, measure_canaries
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Bools, Floats
 from citus_analysis.plans.shapes import add_node_paths, build_shapes, label_differences, name_statements
@@ -40,6 +41,7 @@ MEASURE_WORDS: Final = {
     "group_used_percent": ("CPU time used by the node's control group", "%"),
     "cpu_us_per_operation": ("CPU time that the node's control group used for an operation", "µs"),
     "group_throttled_percent": ("time in which the kernel throttled the node", "%"),
+    "machine_speed": ("speed of the machine, by the canary's work per CPU time", "1/s"),
     "runnable": ("processes that ran or waited for a CPU", ""),
     "blocked": ("processes that waited for a disk", ""),
     "context_switches_per_s": ("context switches", "1/s"),
@@ -248,6 +250,8 @@ def _measure_machines(read: _AssociationTables, samplers: pl.DataFrame | None) -
     held = {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
     of_groups = _read_cgroup_samples(read).join(read.minutes, on=RUN, how="left", maintain_order="left")
     yield from _melt_measures(of_groups, held | {"cpu_us_per_operation": used_us / pl.col("operations_done").first()})
+    speeds = measure_canaries(read.of("canaries"), read.runs).filter(pl.col("work").is_in(OF_PROCESSOR))
+    yield from _melt_measures(speeds, {"machine_speed": pl.col("speed").mean().exp()})
     pressure = read.inside("pressure_samples", "pressure", "scope").filter(pl.col("scope").cast(pl.String) == "some")
     for kind in ("cpu", "io", "memory"):
         mine = pressure.filter(pl.col("pressure").cast(pl.String) == kind)

@@ -37,6 +37,7 @@ from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.selection import USUAL_QUESTION, Question, split_names
 from citus_analysis.schema import WRITING_STATEMENTS
+from citus_analysis.stats.environment import judge_environment
 
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
@@ -117,10 +118,12 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         else ()
     )
     plans = plan_changes(sides, level=level) if with_mechanisms else None
+    comparison = sides.response_time(question)
+    environment = judge_environment(comparison, (sides.other.table, sides.base.table), level)
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
-        comparison=sides.response_time(question),
+        comparison=comparison,
         throughput=sides.throughput(question),
         terms=terms,
         causes=causes,
@@ -134,6 +137,7 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         measured=sides.measured,
         throughput_account=_build_throughput_attribution(account, loops, groups) if loops else None,
         warnings=(
+            *([environment.sentence()] if environment else []),
             *sides.warnings,
             *notes,
             *([plans.unlike] if plans and plans.unlike else []),

@@ -2,6 +2,8 @@
 from .measurements import Thresholds as Thresholds
 from .profiles import mean_symbols as mean_symbols
 from .resources import study_resources as study_resources
+from .run_noise import NoiseStudy as NoiseStudy
+from .run_noise import noise as noise
 from .study import BottleneckStudy as BottleneckStudy
 from .study import study_bottleneck as study_bottleneck
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from citus_analysis.bottleneck.samples import NODE, RUN, add_configuration_columns
 from citus_analysis.bottleneck.waits import count_opened_sessions
+from citus_analysis.bottleneck.witnesses import WITNESSES
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.type_aliases import Bools, Floats
@@ -251,8 +252,11 @@ class RunVariance(DisplayMixin):
         sources: one row per source: `source`, `share` of the variance (the shares add up to 1), `by_chance` (the
             expected share of a factor that has no effect), `sd_percent` (the source's part of the spread),
             `effect_percent` (change of throughput for one standard deviation of the factor), `p_value` (adjusted),
+            `share_beyond_chance` (the share less what the residual's spread alone would give the factor; what is
+            explained in sum is the adjusted coefficient of determination),
             `runs_to_decide` (runs of all configurations together that would show an effect of this size; null if the
-            effect is shown already, or if more than 10,000 runs were needed).
+            effect is shown already, or if more than 10,000 runs were needed); `share_low` and `share_high`
+            (around `share_beyond_chance`, with the spread of a bootstrap over runs) if intervals were asked for.
         sd_percent: standard deviation between runs of one configuration.
         runs_needed: runs of a configuration for an interval of ± `wanted`.
         runs_needed_without: the same if all factors were held constant.
@@ -312,6 +316,7 @@ def split_run_variance(
     blocks: ArrayLike | None = None,
     wanted: float = WANTED,
     level: float = LEVEL,
+    resamples: int = 0,
 ) -> RunVariance:
     """Split the variance between repeated runs by its sources.
 
@@ -324,7 +329,8 @@ def split_run_variance(
         factors: name -> one number per run; nan if it is not known.
         blocks: number of the block of each run, nan if it is in none; None if runs were not made in blocks.
         wanted: relative half-width of a mean's interval, for `runs_needed`.
-        level: confidence level of this interval.
+        level: confidence level of this interval, and of those of the shares.
+        resamples: bootstrap samples of runs (within configurations) for the intervals of the shares; 0: no intervals.
 
     Raises:
         UsageError: arrays of different length, or a throughput that is not positive.
@@ -361,6 +367,8 @@ def split_run_variance(
         )
     sd = math.sqrt(float(y @ y) / within)
     table, explained = _tabulate_variance_shares(y, known, within, sd)
+    if resamples:
+        table = _add_share_intervals(table, y, known, places[repeated], resamples, level)
     rest = sd * math.sqrt((1 - explained) * within / left)
     needed, without = _estimate_runs_needed(sd, within, wanted, level), _estimate_runs_needed(rest, left, wanted, level)
     return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, from_blocks, warnings=notes)
@@ -477,7 +485,7 @@ def _tabulate_variance_shares(
     left, ends = within - sum(sizes), np.cumsum(sizes)
     # A factor of several columns has no single effect.
     effects = [coefficients[end - 1] if size == 1 else None for size, end in zip(sizes, ends, strict=True)]
-    shares = [_compute_lmg_share(name, names, fits) for name in names]
+    shares = [float(_compute_lmg_share(name, names, fits)) for name in names]
     alone = [explained - fits[tuple(one for one in names if one != name)] for name in names]
     # The F test of each factor, given all others.
     p_values = [
@@ -490,6 +498,7 @@ def _tabulate_variance_shares(
             name,
             share,
             size / within,
+            share - (1 - explained) * size / left,
             100 * sd * math.sqrt(max(share, 0.0)),
             None if effect is None else 100 * math.expm1(effect),
             p,
@@ -498,8 +507,10 @@ def _tabulate_variance_shares(
         for name, share, effect, p, part, size in zip(names, shares, effects, adjusted, alone, sizes, strict=True)
     ]
     rows.sort(key=lambda row: -row[1])
-    last = (RESIDUAL, 1 - explained, left / within, 100 * sd * math.sqrt(1 - explained), None, None, None)
-    numbers = dict.fromkeys(("share", "by_chance", "sd_percent", "effect_percent", "p_value"), pl.Float64())
+    beyond = (1 - explained) * within / left
+    last = (RESIDUAL, 1 - explained, left / within, beyond, 100 * sd * math.sqrt(1 - explained), None, None, None)
+    columns = ("share", "by_chance", "share_beyond_chance", "sd_percent", "effect_percent", "p_value")
+    numbers = dict.fromkeys(columns, pl.Float64())
     schema = {"source": pl.String(), **numbers, "runs_to_decide": pl.Int64()}
     return pl.DataFrame([*rows, last], schema=schema, orient="row"), explained
 
@@ -521,15 +532,74 @@ def _fit_linear_effects(y: Floats, x: Floats) -> tuple[float, list[float]]:
     return min(1.0 - float(rest @ rest) / float(y @ y), 1 - 1e-12), effects.tolist()
 
 
-def _compute_lmg_share(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float]) -> float:
-    """The part that a factor adds to the factors before it, averaged over all orders."""
+_Explained = TypeVar("_Explained", float, Floats)
+
+
+def _compute_lmg_share(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], _Explained]) -> _Explained:
+    """The part that a factor adds to the factors before it, averaged over all orders: a number, or one per sample."""
     others = [one for one in names if one != name]
-    total = 0.0
+    total = 0.0 * fits[()]
     for before in _list_subsets(others):
         with_it = tuple(one for one in names if one in before or one == name)
         weight = math.factorial(len(before)) * math.factorial(len(others) - len(before)) / math.factorial(len(names))
         total += weight * (fits[with_it] - fits[before])
     return total
+
+
+def _add_share_intervals(
+    table: pl.DataFrame,
+    y: Floats,
+    known: Mapping[str, Floats],
+    places: np.ndarray[tuple[int], np.dtype[np.intp]],
+    resamples: int,
+    level: float,
+) -> pl.DataFrame:
+    """The shares with `share_low` and `share_high`: percentiles over runs drawn again within their configurations.
+
+    All subsets of factors are fitted by their sums of squares and products, of all samples at once.
+    """
+    rng = np.random.default_rng(SEED)
+    members = [np.flatnonzero(places == place) for place in np.unique(places)]
+    columns = np.column_stack([y, *known.values()])
+    products = np.empty((resamples, columns.shape[1], columns.shape[1]))
+    for at in range(resamples):
+        drawn = [rng.choice(rows, rows.size) for rows in members]
+        parts = [columns[rows] - columns[rows].mean(axis=0) for rows in drawn]
+        sample = np.concatenate(parts)
+        products[at] = sample.T @ sample
+    products = products[products[:, 0, 0] > 0]
+    ends = np.cumsum([column.shape[1] for column in known.values()])
+    places_of = {
+        name: list(range(end - column.shape[1] + 1, end + 1))
+        for (name, column), end in zip(known.items(), ends, strict=True)
+    }
+    whole = products[:, 0, 0]
+    fits: dict[tuple[str, ...], Floats] = {}
+    for chosen in _list_subsets(list(known)):
+        rows_of = [place for name in chosen for place in places_of[name]]
+        own = products[:, rows_of][:, :, rows_of]
+        # A factor may be constant in a sample: the generalised inverse leaves it out.
+        effects = (
+            np.linalg.pinv(own, hermitian=True) @ products[:, rows_of, 0][:, :, None]
+            if rows_of
+            else np.zeros((whole.size, 0, 1))
+        )
+        explained = (products[:, 0, rows_of][:, None, :] @ effects)[:, 0, 0] if rows_of else np.zeros(whole.size)
+        fits[chosen] = np.asarray(explained / whole, dtype=np.float64)
+    shares = {name: _compute_lmg_share(name, list(known), fits) for name in known}
+    shares[RESIDUAL] = 1 - fits[tuple(known)]
+    # A sample with each run several times explains more of itself than runs do: only the spread is taken from it.
+    ends_of = [(1 - level) / 2, (1 + level) / 2]
+    distances = {name: np.quantile(values, ends_of) - np.median(values) for name, values in shares.items()}
+    of_source = dict(table.select("source", "share_beyond_chance").iter_rows())
+    return table.with_columns(
+        pl.Series(
+            f"share_{side}",
+            [min(max(of_source[name] + float(distances[name][at]), 0.0), 1.0) for name in table["source"]],
+            dtype=pl.Float64,
+        )
+        for at, side in enumerate(("low", "high"))
+    )
 
 
 def _estimate_runs_to_decide(effect: float, groups: int, factors: int, size: int) -> int | None:
@@ -562,6 +632,7 @@ FACTORS: Final = {
     "checkpoint": "checkpoints",
     "autovacuum": "autovacuum",
     "balance": "balance of nodes",
+    **WITNESSES,
 }
 #: Fewest iterations, and configurations with all of them, that are blocks.
 _LEAST_BLOCKS: Final = 3
@@ -578,6 +649,7 @@ def run_factors(
     settings: pl.DataFrame,
     configuration: Sequence[str],
     question: Question = USUAL_QUESTION,
+    witnesses: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """The runs that are ok or allowed, with a number for each factor; null if it is not known.
 
@@ -589,12 +661,13 @@ def run_factors(
         settings: the table `settings`.
         configuration: columns that identify a configuration.
         question: the statuses of runs that are included.
+        witnesses: result of :func:`citus_analysis.bottleneck.witnesses.measure_witnesses`; None: none of them is known.
 
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
         `checkpoint` (per cent of the run with a checkpoint under way, mean of the nodes), `autovacuum` (its seconds
-        during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes), `block` (the
-        iteration, where iterations are blocks; null elsewhere).
+        during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes), the columns of
+        the witnesses, `block` (the iteration, where iterations are blocks; null elsewhere).
     """
     done = runs.filter(
         pl.col("status").is_in(list_included_statuses(question.include_status)) & (pl.col("throughput_ops_s") > 0)
@@ -606,10 +679,12 @@ def run_factors(
         shares,
         _measure_autovacuum_seconds(done, autovacuum, settings),
         _compute_session_jain_index(sessions),
+        *([] if witnesses is None else [witnesses]),
     ):
         ordered = ordered.join(facts, on=RUN, how="left")
+    names = [name for name in FACTORS if witnesses is not None or name not in WITNESSES]
     placed = _add_blocks(ordered, configuration)
-    return placed.select(*configuration, "run_id", "throughput_ops_s", *FACTORS, "block").sort(*configuration, "order")
+    return placed.select(*configuration, "run_id", "throughput_ops_s", *names, "block").sort(*configuration, "order")
 
 
 def _add_blocks(runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
@@ -665,19 +740,35 @@ def _compute_session_jain_index(sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 @return_callers_frame_kind
-def run_variance(factors: Frame, configuration: Sequence[str], *, level: float = LEVEL) -> RunVariance:
+def run_variance(
+    factors: Frame, configuration: Sequence[str], *, level: float = LEVEL, resamples: int = 0
+) -> RunVariance:
     """Run-to-run variance by blocks or order in time, checkpoints, autovacuum, balance of nodes and the rest.
 
     Args:
         factors: result of :func:`run_factors`.
         configuration: columns that identify a configuration.
         level: confidence level of the mean, for the number of runs needed.
+        resamples: bootstrap samples of runs for the intervals of the shares; 0: no intervals.
 
     Raises:
         InsufficientDataError: too few repeated runs.
     """
     frame = convert_to_polars(factors)
     names = frame.select(pl.struct(configuration).struct.json_encode()).to_series().to_list()
-    values = {words: frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name, words in FACTORS.items()}
+    measured = {name: words for name, words in FACTORS.items() if name in frame.columns}
+    values = {
+        words: frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name, words in measured.items()
+    }
     blocks = frame["block"].fill_null(float("nan")).to_numpy() if "block" in frame.columns else None
-    return split_run_variance(frame["throughput_ops_s"].to_numpy(), names, values, blocks=blocks, level=level)
+    rates = frame["throughput_ops_s"].to_numpy()
+    try:
+        return split_run_variance(rates, names, values, blocks=blocks, level=level, resamples=resamples)
+    except InsufficientDataError:
+        if blocks is None or not np.isfinite(blocks).any():
+            raise
+        # Each block but one takes a degree of freedom; the order in time takes one.
+        found = split_run_variance(rates, names, values, level=level, resamples=resamples)
+        return replace(
+            found, warnings=(*found.warnings, "too few runs to tell blocks: the order in time stands for them")
+        )

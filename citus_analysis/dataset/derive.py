@@ -167,14 +167,14 @@ def _derive_runs_by_table(resources: Sequence[ResourceTables]) -> dict[str, dict
     }
 
 
-#: Tables that doubts on runs are raised from, beside the runs themselves.
-DOUBTED_FROM: Final = ("cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
+#: Tables that say how the machines were during runs, beside the runs themselves.
+DOUBTED_FROM: Final = ("cpu_samples", "throttle_samples", "process_samples", "nodes", "settings", "canaries")
 
 
 def find_doubtful_runs(
     resources: Sequence[ResourceTables], runs: Mapping[str, Sequence[ParquetPart]]
 ) -> dict[str, pl.DataFrame]:
-    """The runs of resources whose status changes by what the samples of all machines of a dataset show.
+    """The runs of resources whose status or speed of the machines changes by the samples of all machines of a dataset.
 
     A run is compared with others of its kind, which may belong to other resources, so this is no derivation of one.
 
@@ -186,6 +186,7 @@ def find_doubtful_runs(
         Resource -> its rows of `runs`.
     """
     from citus_analysis.bottleneck.machine_work import tabulate_foreign_doubts
+    from citus_analysis.bottleneck.witnesses import measure_machine_speed
     from citus_analysis.runs.status import add_machine_doubts
 
     if not resources:
@@ -194,17 +195,18 @@ def find_doubtful_runs(
     before = scan_table(TABLES["runs"], resources[0].folder, parts).collect()
     tables = {"runs": before, **{name: _scan_all(name, resources).collect() for name in DOUBTED_FROM}}
     after = add_machine_doubts(before, tabulate_foreign_doubts(tables))
-    changed = after.filter(
-        ~(pl.Series(before["status"]).eq_missing(after["status"]))
-        | ~(pl.Series(before["status_reason"]).eq_missing(after["status_reason"]))
-    )["resource"].unique()
+    speeds = measure_machine_speed(tables["canaries"], before)
+    after = after.drop("machine_speed").join(speeds, on=["resource", "run_id"], how="left", maintain_order="left")
+    after = after.select(before.columns)
+    equal = [before[name].eq_missing(after[name]) for name in ("status", "status_reason", "machine_speed")]
+    changed = after.filter(~(equal[0] & equal[1] & equal[2]))["resource"].unique()
     rows = after.filter(pl.col("resource").is_in(changed.implode())).partition_by(PARTITION_KEY, as_dict=True)
     return {str(key[0]): part for key, part in rows.items()}
 
 
 def stage_doubtful_runs(tables: ResourceTables, runs: pl.DataFrame) -> list[StagedPart]:
     """The parts of the table `runs` of a resource, staged with their doubts."""
-    state = digest(runs.select("run_id", pl.col("status").cast(pl.String), "status_reason").rows())
+    state = digest(runs.select("run_id", pl.col("status").cast(pl.String), "status_reason", "machine_speed").rows())
     return _stage_pieces("runs", tables, f"doubts-{state}", iter([{"runs": runs}]), 1)
 
 

@@ -1072,7 +1072,7 @@ class _IngestPass:
 
 
 #: Version of the judgement of runs by their machines' samples.
-_DOUBTS_VERSION: Final = 1
+_DOUBTS_VERSION: Final = 2
 
 
 def _replace_run_parts(state: DerivedState, staged: Sequence[StagedPart]) -> DerivedState:

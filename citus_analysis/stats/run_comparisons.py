@@ -38,6 +38,7 @@ from citus_analysis.runs.set_ups import (
 )
 from citus_analysis.stats._validate import list_unique_warnings
 from citus_analysis.stats.drift import BlockLayout, build_block_layout, detect_drift
+from citus_analysis.stats.environment import judge_environment
 from citus_analysis.stats.independence import FEWEST_TO_CHECK, Independence, check_independence
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.results import Interval
@@ -214,6 +215,8 @@ class ComparisonQuestion(Question):
         reason = "; ".join(list_unique_warnings(filter(None, (layout.reason, comparison.design_reason))))
         notes = self._design_notes({name: tested, base: reference})
         notes += self._layout_notes(layout, comparison.design, {name: tested, base: reference})
+        if environment := judge_environment(comparison, (tested, reference), self.level):
+            notes.append(environment.sentence())
         return replace(
             comparison,
             design_reason=reason,

@@ -1,0 +1,173 @@
+"""Why runs differ: injected sources are named with their shares, none is where there is none, and the machines."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from citus_analysis.bottleneck.run_noise import format_noise, noise
+from citus_analysis.bottleneck.variance import split_run_variance
+from citus_analysis.bottleneck.witnesses import measure_machine_speed
+from citus_analysis.errors import UsageError
+from citus_analysis.schema import CANARY_WORKS, TABLES
+from tests.report.conftest import Tables
+
+#: Source -> the sign of its effect on throughput.
+SOURCES = {
+    "speed of the machines": 1,
+    "foreign work": -1,
+    "time to force a page to the disk": -1,
+    "checkpoints": -1,
+    "balance of nodes": 1,
+}
+SPREAD = 0.08
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def study(
+    random: np.random.Generator, shares: dict[str, float], configurations: int = 10, runs: int = 8
+) -> pl.DataFrame:
+    """The sources of the variance of runs, of which some sources have stated shares."""
+    n = configurations * runs
+    values = {
+        "speed of the machines": random.normal(0, 0.05, n),
+        "foreign work": (random.random(n) < 1 / 3) * random.uniform(5, 20, n),
+        "time to force a page to the disk": random.normal(7, 0.3, n),
+        "checkpoints": (random.random(n) < 0.5) * random.uniform(0, 100, n),
+        "balance of nodes": random.beta(8, 2, n),
+    }
+    names = np.repeat(np.arange(configurations), runs)
+    logs = random.uniform(5, 9, configurations)[names] + SPREAD * np.sqrt(1 - sum(shares.values())) * random.normal(
+        0, 1, n
+    )
+    for source, share in shares.items():
+        scaled = (values[source] - values[source].mean()) / values[source].std()
+        logs += SOURCES[source] * SPREAD * np.sqrt(share) * scaled
+    order = np.tile(np.arange(float(runs)), configurations)
+    return split_run_variance(np.exp(logs), names.tolist(), values | {"order in time": order}).sources
+
+
+def find_named(sources: pl.DataFrame) -> set[str]:
+    return set(sources.filter((pl.col("p_value") < 0.05).fill_null(value=False))["source"])
+
+
+def test_one_source_is_named_first_with_its_share() -> None:
+    random = np.random.default_rng(7)
+    first = within = 0
+    for source in SOURCES:
+        for _ in range(4):
+            sources = study(random, {source: 0.7})
+            top = sources.filter(pl.col("source") != "residual").sort("share", descending=True).row(0, named=True)
+            first += top["source"] == source and top["p_value"] < 0.05
+            within += abs(top["share_beyond_chance"] - 0.7) < 0.1
+    assert first == 20
+    assert within >= 18
+
+
+def test_two_sources_are_named_and_none_where_there_is_none() -> None:
+    random = np.random.default_rng(8)
+    for one in SOURCES:
+        for other in SOURCES:
+            if one < other:
+                assert {one, other} <= find_named(study(random, {one: 0.4, other: 0.3}))
+    assert sum(bool(find_named(study(random, {}))) for _ in range(100)) <= 5
+
+
+def recorded_runs(speeds: np.ndarray, rates: np.ndarray) -> Tables:
+    """Two systems with runs of 20 s in turns, beside which the canary ran at these speeds."""
+    rows, canaries = [], []
+    for at, (speed, rate) in enumerate(zip(speeds.ravel(), rates.ravel(), strict=True)):
+        system, begin = "ab"[at % 2], START + timedelta(seconds=30 * at)
+        resource, run_id = f"{system}-w2-t8-c", f"{system}-w2-t8-c/run-C-i{at // 2 + 1}"
+        times = {"start_time": begin, "end_time": begin + timedelta(seconds=20)}
+        rows.append(
+            {
+                "run_id": run_id,
+                "resource": resource,
+                "system": system,
+                "phase": "run",
+                "workload": "C",
+                "threads": 8,
+                "workers": 2,
+                "iteration": at // 2 + 1,
+                "drivers": 1,
+                "status": "ok",
+                "throughput_ops_s": float(rate),
+                "operations": 1000,
+                "records": 1000,
+                "monitored": False,
+                **times,
+            }
+        )
+        for second in range(1, 20):
+            for work in CANARY_WORKS:
+                used = 500.0 / speed if work in CANARY_WORKS[:3] else 50.0
+                canaries.append(
+                    {
+                        "source_id": run_id,
+                        "resource": resource,
+                        "run_id": run_id,
+                        "node": "1",
+                        "sample": second,
+                        "sample_time": begin + timedelta(seconds=second),
+                        "since_boot": False,
+                        "work": work,
+                        "operations": 100,
+                        "cpu_us": used,
+                        "wall_us": used + 1,
+                    }
+                )
+    tables = {"runs": pl.DataFrame(rows), "canaries": pl.DataFrame(canaries, infer_schema_length=None)}
+    conformed = {
+        name: TABLES[name].conform(
+            frame.with_columns(pl.col(column).cast(TABLES[name][column].dtype) for column in frame.columns)
+        )
+        for name, frame in tables.items()
+    }
+    runs = conformed["runs"].drop("machine_speed")
+    speed = measure_machine_speed(conformed["canaries"], runs)
+    return Tables(**conformed | {"runs": TABLES["runs"].conform(runs.join(speed, on=["resource", "run_id"]))})
+
+
+def test_a_comparison_is_corrected_by_the_speed_of_the_machine() -> None:
+    random = np.random.default_rng(3)
+    speeds = np.exp(random.normal(0, 0.08, (10, 2)))
+    rates = 100 * speeds * np.exp(random.normal(0, 0.01, (10, 2))) * np.array([1.0, 1.04])
+    found = noise(recorded_runs(speeds, rates), "system")
+    assert found.named == ("speed of the machines",)
+    assert found.corrected_by == ("speed of the machines",)
+    (one,) = found.comparisons
+    assert one.corrected.plain.verdict == "inconclusive"
+    assert one.corrected.evidence is not None
+    assert one.corrected.evidence.ratio == pytest.approx(1.04, abs=0.02)
+    assert one.corrected.width_ratio < 0.5
+    record = one.record()
+    assert record["corrected_runs_needed"] < record["runs_needed"]  # type: ignore[operator] # numbers
+    text = format_noise(found)
+    assert "Corrected by speed of the machines, 1 of 1 comparison are decided" in text
+    assert found.to_dict()["named"] == ["speed of the machines"]
+
+
+def test_a_slower_machine_is_told_apart_from_the_change() -> None:
+    random = np.random.default_rng(6)
+    speeds = np.exp(random.normal(0, 0.01, (8, 2))) * np.array([1.0, 0.93])
+    rates = 100 * speeds * np.exp(random.normal(0, 0.005, (8, 2)))
+    (one,) = noise(recorded_runs(speeds, rates), "system").comparisons
+    assert one.corrected.plain.verdict == "slower"
+    assert one.environment is not None
+    assert one.environment.may_explain
+    said = one.environment.sentence()
+    assert said in one.corrected.plain.warnings
+    assert re.match(r"the machines were 6\.\d % slower during the runs of b \(canary 0\.9", said)
+    assert said.endswith("% is not decided for the change")
+    # On equal machines nothing is said.
+    equal = np.exp(random.normal(0, 0.01, (8, 2)))
+    (other,) = noise(recorded_runs(equal, rates), "system").comparisons
+    assert other.environment is None
+
+
+def test_a_table_of_results_is_refused() -> None:
+    with pytest.raises(UsageError, match="noise needs a dataset or raw files"):
+        noise(pl.DataFrame({"version": ["a", "b"], "tps": [1.0, 2.0]}))
