@@ -32,6 +32,7 @@ from citus_analysis.stats.change_points import (
     follow_changes,
     newest_shift,
 )
+from citus_analysis.stats.environment import MACHINE_SPEED
 from citus_analysis.stats.run_means import select_runs_with_metric
 from citus_analysis.stats.verdicts import get_metric_direction
 from citus_analysis.texts.numbers import format_number
@@ -361,7 +362,7 @@ def format_track(found: Track, *, width: int | None = None) -> str:
 MEASURES: Final = {
     "cpu_us_per_operation": "CPU time per operation",
     "balance": "balance of clients over nodes",
-    "machine_speed": "speed of the machines",
+    MACHINE_SPEED: "speed of the machines",
 }
 _RUN: Final = ("resource", "run_id")
 #: Setting in which the runner records the share of the clients that each node had in an iteration.
@@ -373,13 +374,14 @@ def add_run_measures(runs: pl.DataFrame, source: TableSource) -> pl.DataFrame:
 
     `cpu_us_per_operation` is the busy share of a host's CPU time over the throughput, D = U / X, averaged over the
     sampled nodes; it treats all cores of a host as one, and includes all programs of the host. `balance` is Jain's
-    index of the shares of the clients that the nodes had: 1 if all shares are equal.
+    index of the shares of the clients that the nodes had: 1 if all shares are equal. `machine_speed` is the runs'.
 
     Args:
         runs: rows of the table `runs`.
         source: the dataset of the runs.
     """
-    return runs.join(_compute_cpu_per_operation(runs, source), on=_RUN, how="left").join(
+    known = runs if MACHINE_SPEED in runs.columns else runs.with_columns(pl.lit(None, pl.Float64).alias(MACHINE_SPEED))
+    return known.join(_compute_cpu_per_operation(runs, source), on=_RUN, how="left").join(
         _balance(source), on=["resource", "iteration"], how="left"
     )
 
