@@ -150,6 +150,8 @@ class NoiseStudy(DisplayMixin):
         for row in self.doubtful.to_dicts():
             doubt = "doubtful" if row["is_doubtful"] else "too little to make it doubtful"
             lines.append(f"Foreign work ({doubt}), {row['run_id']}, {row['machine']}: {row['what']}.")
+        if self.doubtful["is_doubtful"].any():
+            lines.append("Repeat doubtful runs of an experiment: citus-analysis run FILE --out DIR --retry-doubtful")
         return [*lines, *(f"note: {note}" for note in self.warnings)]
 
     def _state_correction(self) -> str:
@@ -225,8 +227,13 @@ def noise(
         UsageError: the source has no logs, samples or times, such as a table of results.
 
     Example:
-        >>> noise("data/recorded-faults").sentence()
-        'x'
+        >>> import citus_analysis as ca
+        >>> found = ca.noise(ca.open_dataset("results"), "system")  # doctest: +SKIP
+        >>> found.sentence(), found.tabulate_comparisons()  # doctest: +SKIP
+        >>> noise(pl.DataFrame({"version": ["a", "b"], "tps": [1.0, 2.0]}))
+        Traceback (most recent call last):
+        citus_analysis.errors.UsageError: noise needs a dataset or raw files (a table of results has no samples beside \
+its runs)
     """
     dataset = resolve_source(source)
     if not isinstance(dataset, TableSource):

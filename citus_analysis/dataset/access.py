@@ -73,6 +73,7 @@ class TableShorthandsMixin:
     activity_samples = _make_table_method("activity_samples")
     server_counters = _make_table_method("server_counters")
     pressure_samples = _make_table_method("pressure_samples")
+    canaries = _make_table_method("canaries")
     net_samples = _make_table_method("net_samples")
     throttle_samples = _make_table_method("throttle_samples")
     cpu_samples = _make_table_method("cpu_samples")

@@ -281,17 +281,19 @@ class Choice:
     Attributes:
         only: names of configurations (resources) or runs, with `*`, `?` and `[...]`; empty: all.
         retry_failed: whether failed runs are launched again.
+        again: names of runs (`RESOURCE#ITERATION`) that are launched again, whatever became of them.
         more: number of iterations that are added to every chosen configuration.
     """
 
     only: tuple[str, ...] = ()
     retry_failed: bool = False
     more: int = 0
+    again: frozenset[str] = frozenset()
 
     @property
     def goes_on(self) -> bool:
         """Whether the choice applies only to an experiment that was begun."""
-        return self.retry_failed or self.more > 0
+        return self.retry_failed or self.more > 0 or bool(self.again)
 
     def of(self, plan: Sequence[PlannedRun]) -> list[PlannedRun]:
         """The chosen runs of a plan, in its order.

@@ -85,6 +85,7 @@ class Ledger:
 
     def reopen(self, run_id: str) -> None:
         """Forget the outcome of a run, so that it is launched again."""
+        self.verified.pop(run_id, None)
         self.failed.pop(run_id, None)
         self.degraded.pop(run_id, None)
 
@@ -331,7 +332,7 @@ def load_begun_experiment(journal: Journal, tree: Path) -> Experiment:
 def reopen_runs(
     experiment: Experiment, ledger: Ledger, choice: Choice, journal: Journal | None = None
 ) -> list[PlannedRun]:
-    """Open chosen runs that failed again, and add iterations, if the choice asks for it.
+    """Open chosen runs that failed or are named again, and add iterations, if the choice asks for it.
 
     Args:
         experiment: the experiment.
@@ -349,8 +350,8 @@ def reopen_runs(
     known = {run.run_id for run in named}
     more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
     before = {resource: get_last_iteration(experiment) + ledger.more[resource] for resource in more}
-    unfit = known & (ledger.failed.keys() | ledger.degraded.keys())
-    for run_id in sorted(unfit) if choice.retry_failed else ():
+    unfit = (ledger.failed.keys() | ledger.degraded.keys()) if choice.retry_failed else frozenset[str]()
+    for run_id in sorted(known & (unfit | choice.again)):
         ledger.reopen(run_id)
         if journal:
             journal.append(run_id, "reopened")

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the artefact tree.")
 @click.option("--resume", is_flag=True, help="Continue where an earlier call on DIR stopped.")
 @click.option("--retry-failed", is_flag=True, help="Continue, and repeat failed runs.")
+@click.option(
+    "--retry-doubtful", is_flag=True, help="Continue, and repeat runs beside which the machines did other work."
+)
 @click.option("--more", type=click.IntRange(min=1), metavar="N", help="Continue with N more runs of each CELL.")
 @click.option(
     "--only",
@@ -81,6 +84,7 @@ def command(
     replace_table: bool,
     restore: Path | None,
     retry_failed: bool,
+    retry_doubtful: bool,
     more: int | None,
     only: tuple[str, ...],
     changes: dict[str, str],
@@ -105,7 +109,10 @@ def command(
         return _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", hint="name a file, or a shipped experiment such as laptop")
-    choice = Choice((*cells, *only), retry_failed, more or 0)
+    if retry_doubtful and out is None:
+        raise UsageError("no --out DIR is given", hint="name the folder of the runs")
+    again = _find_doubtful_runs(out) if retry_doubtful and out is not None else frozenset[str]()
+    choice = Choice((*cells, *only), retry_failed, more or 0, again)
     experiments = _build_experiments(experiment, changes, choice, pairs, other)
     if dry_run:
         return _print_plan(experiments, choice, out, pairs, as_json=as_json)
@@ -116,6 +123,20 @@ def command(
     if pairs:
         return _measure_pairs(experiments, out, pairs, choice, replace_table=replace_table, as_json=as_json)
     return _launch(experiments[0], out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
+
+
+def _find_doubtful_runs(out: Path) -> frozenset[str]:
+    """The runs in an artefact tree whose status is doubtful, by the runner's names; what they are is printed."""
+    from citus_analysis.cli.reading import open_or_ingest_dataset
+    from citus_analysis.dataset import open_dataset
+
+    runs = open_dataset(open_or_ingest_dataset(out)).runs()
+    doubtful = runs.filter(runs["status"] == "doubtful").select("resource", "iteration", "status_reason")
+    for resource, iteration, reason in doubtful.iter_rows():
+        click.echo(make_printable(f"doubtful: {resource}#{iteration}: {reason}"), err=True)
+    if doubtful.is_empty():
+        raise UsageError("no run is doubtful", path=out, hint="`citus-analysis noise DIR` says what was measured")
+    return frozenset(f"{resource}#{iteration}" for resource, iteration, _ in doubtful.iter_rows())
 
 
 def _launch(
@@ -145,7 +166,9 @@ def _build_experiments(
     if len(choice.only) > 1:
         raise UsageError("pairs are of one configuration", hint="name one CELL")
     if choice.goes_on:
-        raise UsageError("--more and --retry-failed do not go with --pairs", hint="repeat the call: it continues")
+        raise UsageError(
+            "--more, --retry-failed and --retry-doubtful do not go with --pairs", hint="repeat the call: it continues"
+        )
     return [*loaded, load_experiment(name, {**changes, **other})]
 
 
