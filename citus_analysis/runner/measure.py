@@ -280,8 +280,13 @@ class Measurement:
         resource, iteration = run.configuration.resource, run.iteration
         taken = recording.snapshots()
         measured.files |= {
-            build_sampler_output_path(resource, one.sampler, one.node, iteration): one.output for one in samplers
+            build_sampler_output_path(resource, one.sampler, one.node, iteration): one.output
+            for one in samplers
+            if one.output.stat().st_size
         }
+        # A sampler that starts Python may print nothing before a very short run ends.
+        silent = [one for one in samplers if not one.output.stat().st_size]
+        measured.skipped += [f"{one.sampler} of node {one.node} printed nothing during the run" for one in silent]
         measured.files |= {build_snapshot_path(resource, one.view, one.node, iteration): one.output for one in taken}
         measured.skipped += recording.skipped()
         measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))

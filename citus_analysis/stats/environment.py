@@ -69,7 +69,7 @@ def judge_environment(plain: Comparison, sides: tuple[pl.DataFrame, pl.DataFrame
         >>> plain = compare([94.0, 93, 93.5], [100.0, 101, 99.5])
         >>> sides = [pl.DataFrame({"machine_speed": values}) for values in ([0.93, 0.94, 0.92], [1.0, 1.01, 1.0])]
         >>> print(judge_environment(plain, (sides[0], sides[1]), 0.95).sentence())
-        the machines were 7.3 % slower during the runs of a (canary 0.927, 0.907 to 0.947): the difference of 6.7 % is \
+        the machines were 7.3 % slower during the runs of a (canary 0.927, 0.907 to 0.948): the difference of 6.7 % is \
 not decided for the change
     """
     if not plain.ratio.exists or any(MACHINE_SPEED not in side.columns for side in sides):
