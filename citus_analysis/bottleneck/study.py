@@ -34,6 +34,7 @@ from citus_analysis.bottleneck.variance import (
     run_variance,
 )
 from citus_analysis.bottleneck.waits import compute_session_waits, count_opened_sessions, select_client_sessions
+from citus_analysis.bottleneck.witnesses import WITNESS_TABLES, read_witness_tables
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.defaults import LEVEL
@@ -168,7 +169,8 @@ def study_bottleneck(
     loads = compute_node_loads(tables, statements := _read_measured_statements(dataset, runs), runs)
     # Runs of which nothing says what they did repeat nothing.
     known = runs.drop_nulls("operation")
-    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question)
+    witnesses = _read_witnesses(dataset)
+    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses)
     return BottleneckStudy(
         verdicts=tuple(_determine_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
@@ -191,6 +193,13 @@ def study_bottleneck(
         ),
         n=runs.height,
     )
+
+
+def _read_witnesses(dataset: TableSource) -> pl.DataFrame | None:
+    """What was measured beside the runs; None where the runner's canary was not among it."""
+    if convert_to_polars(dataset.table("canaries")).is_empty():
+        return None
+    return read_witness_tables({name: convert_to_polars(dataset.table(name)) for name in WITNESS_TABLES})[0]
 
 
 def _describe_included_runs(runs: pl.DataFrame, question: Question) -> list[str]:

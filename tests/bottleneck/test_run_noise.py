@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,9 +11,14 @@ import pytest
 from citus_analysis.bottleneck.run_noise import format_noise, noise
 from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.bottleneck.witnesses import measure_machine_speed
+from citus_analysis.cli import commands
 from citus_analysis.errors import UsageError
 from citus_analysis.schema import CANARY_WORKS, TABLES
+from tests.conftest import read_once
+from tests.documentation.blocks import ROOT, blocks_run_by, words_of
 from tests.report.conftest import Tables
+
+PROFILED = ROOT / "tests" / "data" / "faults" / "profiled"
 
 #: Source -> the sign of its effect on throughput.
 SOURCES = {
@@ -171,3 +177,20 @@ def test_a_slower_machine_is_told_apart_from_the_change() -> None:
 def test_a_table_of_results_is_refused() -> None:
     with pytest.raises(UsageError, match="noise needs a dataset or raw files"):
         noise(pl.DataFrame({"version": ["a", "b"], "tps": [1.0, 2.0]}))
+
+
+def test_the_command_of_the_page(
+    user_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_once(PROFILED, user_cache)
+    (block,) = blocks_run_by(__file__)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user_cache))
+    monkeypatch.chdir(ROOT)
+    (command,) = words_of(block, {})
+    assert command[0] == "citus-analysis"
+    commands.main(command[1:], standalone_mode=False)
+    first, _, head, *_ = capsys.readouterr().out.splitlines()
+    assert re.match(
+        r"Runs of one configuration differ by [\d.]+ % \(standard deviation, 12 runs of 3 configurat", first
+    )
+    assert head.split("  ")[0] == "source"
