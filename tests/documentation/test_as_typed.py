@@ -24,7 +24,8 @@ from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of,
 README, *DOCS = PAGES
 #: What a `make` above this test, or the CI, hands down; a newcomer's shell has none of it.
 INHERITED = frozenset(
-    {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "VIRTUAL_ENV", "NO_SKIPS", "MAY_SKIP", "NEWCOMERS_PYTHON", "SHARD"}
+    {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "VIRTUAL_ENV", "NEWCOMERS_PYTHON"}
+    | {"NO_SKIPS", "MAY_SKIP", "SHARD", "DEMONSTRATION"}
     | {"PYTEST_ADDOPTS", "PYTEST_XDIST_AUTO_NUM_WORKERS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"}
     | {"PYTEST_XDIST_TESTRUNUID", "PYTEST_CURRENT_TEST"}
 )
