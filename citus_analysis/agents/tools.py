@@ -94,6 +94,14 @@ class WhatIfQuestion(Question):
     at: Text = Field("", description="configuration to change: resource, set-up or COLUMN=VALUE,COLUMN=VALUE")
 
 
+class NoiseQuestion(Question):
+    """Where the variance between runs of one configuration comes from."""
+
+    by: Text = Field(
+        "", description="column whose levels are compared with and without correction; default: as compare"
+    )
+
+
 class ChangesQuestion(Question):
     """Where a metric changed over successive runs."""
 
@@ -518,6 +526,33 @@ def answer_what_if(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, f"predicted: {higher}", found.warnings, origin)
 
 
+def answer_noise(dataset: Dataset, question: Question) -> Answer:
+    """The sources of the variance between repeated runs, and comparisons with and without correction."""
+    from citus_analysis.bottleneck import noise
+
+    assert isinstance(question, NoiseQuestion)  # noqa: S101
+    found = noise(dataset, question.by or None)
+    compared = found.tabulate_comparisons().to_dicts() if found.comparisons else []
+    if found.variance is None:
+        head: list[Row] = []
+        verdict = "cannot be answered"
+    else:
+        head = [
+            {
+                "sd_percent": found.variance.sd_percent,
+                "n": found.variance.n,
+                "configurations": found.variance.configurations,
+                "level": found.level,
+            }
+        ]
+        verdict = "named: " + ", ".join(found.named) if found.named else "no source is named"
+    sources = [] if found.variance is None else found.variance.sources.to_dicts()
+    rows: list[Row] = [*head, *sources, *compared, *found.doubtful.to_dicts()]
+    says = "Shares of the variance between repeated runs by source, less what chance explains; then comparisons."
+    origin = {"tables": "runs, canaries, cpu_samples", "single_runs": "sql: SELECT run_id, throughput_ops_s FROM runs"}
+    return Answer(says, rows, verdict, found.warnings, origin)
+
+
 def answer_changes(dataset: Dataset, question: Question) -> Answer:
     """Where a metric changed over the runs of each configuration, in the order of time."""
     from citus_analysis.stats.change_points import FEWEST_TO_TRACK
@@ -792,6 +827,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "what_if": Tool(
         "Predicted effect of a change that was not measured, with interval.", WhatIfQuestion, answer_what_if
     ),
+    "noise": Tool("Where the variance between runs of one configuration comes from.", NoiseQuestion, answer_noise),
     "changes": Tool("Where a metric changed over successive runs of a configuration.", ChangesQuestion, answer_changes),
     "slow_statements": Tool("Statements by total time in the server logs.", ServerQuestion, answer_slow_statements),
     "trace": Tool("One traced statement: its spans over the nodes.", TraceQuestion, answer_trace),

@@ -206,6 +206,15 @@ def check_prediction(ask: Ask, demonstration: ca.Dataset) -> None:
     assert sum(row["base_us"] for row in terms) == pytest.approx(head["base_us"], rel=1e-5)
 
 
+def check_sources_of_noise(ask: Ask, demonstration: ca.Dataset) -> None:
+    head, *rows = ask_all(ask, "noise", by="family")
+    found = ca.noise(demonstration, "family")
+    assert found.variance is not None
+    assert (head["n"], head["sd_percent"]) == (found.variance.n, pytest.approx(found.variance.sd_percent, rel=1e-6))
+    shares = [row["share"] for row in rows if "share" in row]
+    assert sum(shares) == pytest.approx(1, abs=1e-6)
+
+
 def check_change_of_level(ask: Ask) -> None:
     answer = ask("changes", dataset="steps")
     change = answer["rows"][0]
@@ -286,6 +295,7 @@ def test_a_hundred_questions_lead_to_rows_and_bytes(
         check_spans(ask, trace)
     check_plan_records(ask)
     check_prediction(ask, demonstration)
+    check_sources_of_noise(ask, demonstration)
     check_change_of_level(ask)
     for records in range(1, 6):
         check_records(ask, records)

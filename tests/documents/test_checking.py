@@ -4,15 +4,13 @@ import json
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.documents import CheckedDocuments, read_stamp, stamp_image, suggest_bindings, tabulate_figure
+from citus_analysis.documents import CheckedDocuments, read_stamp, stamp_image, suggest_bindings
 from citus_analysis.errors import InputError
-from tests.documentation.blocks import blocks_run_by
 
 #: Means 100, 210 and 802; intervals of means (Student's t, 3 runs) of half widths of about 5, 12 and 2.5.
 RUNS = pl.DataFrame(
@@ -270,17 +268,6 @@ def test_a_figure_of_another_table_is_stale(folder: Path, name: str, data: bytes
     found = check(folder, page)
     assert found.wrong["status"].to_list() == ["stale"]
     assert found.wrong["printed"].to_list() == [name]
-
-
-def test_the_block_of_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = blocks_run_by(__file__)
-    monkeypatch.chdir(folder)
-    (folder / "speedup.png").write_bytes(make_png())
-    names: dict[str, Any] = {}
-    exec(block.text, names)
-    stamp = read_stamp(folder / "speedup.png")
-    assert stamp == stamp_image(folder / "speedup.png", tabulate_figure(names["figure"]))
-    assert stamp != stamp_image(folder / "speedup.png", RUNS)
 
 
 def test_a_file_that_is_no_image_is_named(folder: Path) -> None:
