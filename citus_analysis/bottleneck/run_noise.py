@@ -20,7 +20,12 @@ import polars as pl
 
 from citus_analysis.bottleneck.machine_work import describe_foreign_work
 from citus_analysis.bottleneck.measurements import AUTOVACUUM, measure_checkpoints
-from citus_analysis.bottleneck.study import CONFIGURATION, read_configured_runs
+from citus_analysis.bottleneck.study import (
+    ACTIVITY_COLUMNS,
+    AUTOVACUUM_COLUMNS,
+    CONFIGURATION,
+    read_configured_runs,
+)
 from citus_analysis.bottleneck.variance import (
     FACTORS,
     ORDER,
@@ -48,12 +53,6 @@ from citus_analysis.texts.words import join_words, pluralize
 #: Bootstrap samples of runs for the intervals of shares.
 _RESAMPLES: Final = 400
 _ALPHA: Final = 0.05
-_ACTIVITY: Final = (
-    *("source_id", "resource", "run_id", "iteration", "node", "sample", "sample_time", "pid", "leader_pid"),
-    *("backend_type", "state", "wait_event_type", "wait_event", "application", "gpid", "worker_query"),
-    "backend_start",
-)
-_AUTOVACUUM_COLUMNS: Final = ("resource", "iteration", "node", "log_time", "kind", "message")
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,8 @@ class NoiseComparison:
     def record(self) -> dict[str, object]:
         """As a row of a table."""
         plain, evidence = self.corrected.plain, self.corrected.evidence
-        interval = None if evidence is None else evidence.interval(plain.ratio.level)
-        needed = None if evidence is None else evidence.runs_needed(plain.margin, 1 - plain.ratio.level)
+        interval, alpha = self.corrected.interval, (1 - plain.ratio.level) / plain.family_size
+        needed = None if evidence is None else evidence.runs_needed(plain.margin, alpha)
         return {
             **plain.stratum,
             "a": plain.label_a,
@@ -127,8 +126,9 @@ class NoiseStudy(DisplayMixin):
         shares = {row["source"]: row for row in found.sources.to_dicts()}
         if not self.named:
             return f"{head}; no measured source has an effect that chance does not explain."
-        parts = [f"{name} {_format_share(shares[name])}" for name in self.named]
-        return f"{head}. Of their variance, {join_words(parts)}; {_format_share(shares[RESIDUAL])} has no known source."
+        parts = [f"{_format_share(shares[name])} to {name}" for name in self.named]
+        rest = _format_share(shares[RESIDUAL])
+        return f"{head}. Of their variance, {join_words(parts)} can be ascribed; {rest} has no known source."
 
     def summary_lines(self) -> list[str]:
         """The finding, the corrected comparisons, doubtful runs and warnings."""
@@ -140,7 +140,7 @@ class NoiseStudy(DisplayMixin):
         plain = [one.corrected.plain for one in self.comparisons]
         if plain:
             decided = sum(one.ratio.exists and one.verdict != "inconclusive" for one in plain)
-            lines.append(f"{decided} of {pluralize(len(plain), 'comparison')} decided without correction.")
+            lines.append(f"Without correction, {_count_decided(decided, len(plain))}.")
         if plain and self.corrected_by:
             lines.append(self._state_correction())
         for one in self.comparisons:
@@ -163,8 +163,8 @@ class NoiseStudy(DisplayMixin):
         widths = float(np.median([one.corrected.width_ratio for one in corrected]))
         decided = sum(one.corrected.verdict != "inconclusive" for one in corrected)
         return (
-            f"Corrected by {by}, {decided} of {pluralize(len(corrected), 'comparison')} are decided, with intervals "
-            f"{100 * (1 - widths):.0f} % narrower (median)."
+            f"Corrected by {by}, {_count_decided(decided, len(corrected))}, with intervals {100 * (1 - widths):.0f} % "
+            "narrower (median)."
         )
 
     def summary_table(self) -> pl.DataFrame | None:
@@ -192,6 +192,11 @@ class NoiseStudy(DisplayMixin):
             "doubtful": self.doubtful.to_dicts(),
             "warnings": list(self.warnings),
         }
+
+
+def _count_decided(decided: int, comparisons: int) -> str:
+    verb = "is" if decided == 1 else "are"
+    return f"{decided} of {pluralize(comparisons, 'comparison')} {verb} decided"
 
 
 def _format_share(row: Mapping[str, object]) -> str:
@@ -287,12 +292,12 @@ def _measure_factors(
     question: Question,
 ) -> pl.DataFrame:
     events = scan_source_table(dataset, "log_events")
-    vacuums = events.filter(pl.col("kind").cast(pl.String) == AUTOVACUUM).select(_AUTOVACUUM_COLUMNS)
+    vacuums = events.filter(pl.col("kind").cast(pl.String) == AUTOVACUUM).select(AUTOVACUUM_COLUMNS)
     logs = events.select("resource", "run_id", pl.col("node").cast(pl.String), "source_id").unique(
         ["resource", "run_id", "node"], keep="any"
     )
     autovacuum, logged = pl.collect_all([vacuums, logs.drop_nulls("run_id")], engine="streaming")
-    activity = scan_source_table(dataset, "activity_samples").select(_ACTIVITY).collect()
+    activity = scan_source_table(dataset, "activity_samples").select(ACTIVITY_COLUMNS).collect()
     measured = pl.concat(measure_checkpoints(tables["checkpoints"], runs, logged, tables["settings"]))
     sessions = select_client_sessions(activity, runs)
     return run_factors(runs, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses)
@@ -383,8 +388,7 @@ def _render_comparisons(found: NoiseStudy, width: int | None) -> list[str]:
     head = [*strata, "a", "b", "ratio", "verdict", "corrected", "verdict"]
     rows = []
     for one in found.comparisons:
-        plain, evidence = one.corrected.plain, one.corrected.evidence
-        interval = None if evidence is None else evidence.interval(plain.ratio.level)
+        plain, interval = one.corrected.plain, one.corrected.interval
         rows.append(
             [
                 *("" if (value := plain.stratum.get(name)) is None else str(value) for name in strata),

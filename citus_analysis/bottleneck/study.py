@@ -55,7 +55,7 @@ _SAMPLES: Final = (
     *("clients", "client_errors", "operation_latencies", "sources"),
 )
 #: Of `activity_samples`, which may be large.
-_ACTIVITY: Final = (
+ACTIVITY_COLUMNS: Final = (
     *("source_id", "resource", "run_id", "iteration", "node", "sample", "sample_time", "pid", "leader_pid"),
     *("backend_type", "state", "wait_event_type", "wait_event", "application", "gpid", "worker_query"),
     "backend_start",
@@ -65,7 +65,7 @@ _STATEMENTS: Final = (
     *("total_us", "wait_us", "child_us", "parse_us", "statement_kind"),
 )
 #: Of `log_events`, for the records of autovacuum.
-_AUTOVACUUM: Final = ("resource", "iteration", "node", "log_time", "kind", "message")
+AUTOVACUUM_COLUMNS: Final = ("resource", "iteration", "node", "log_time", "kind", "message")
 
 
 _DURING_OTHER_WORK: Final = "all of this was measured while the machine did other work"
@@ -243,7 +243,7 @@ def select_undisturbed_runs(runs: pl.DataFrame, question: Question = USUAL_QUEST
 
 
 def _read_resource_tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
-    activity = scan_source_table(dataset, "activity_samples").select(_ACTIVITY).collect()
+    activity = scan_source_table(dataset, "activity_samples").select(ACTIVITY_COLUMNS).collect()
     small = {name: convert_to_polars(dataset.table(name)) for name in _SAMPLES}
     tables = {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
     machines = find_shared_machines(tables["nodes"], tables["throttle_samples"], tables["process_samples"])
@@ -259,10 +259,10 @@ def _read_logged_errors(dataset: TableSource, runs: pl.DataFrame) -> tuple[pl.Da
     counts = log_errors(events)
     having = counts.filter(pl.col("what") == AUTOVACUUM)["resource"]
     if having.is_empty():
-        records = TABLES["log_events"].empty().select(_AUTOVACUUM)
+        records = TABLES["log_events"].empty().select(AUTOVACUUM_COLUMNS)
     else:
         own = events.filter(_make_resource_filter_expr(having) & (pl.col("kind") == AUTOVACUUM))
-        records = own.select(_AUTOVACUUM).collect(engine="streaming")
+        records = own.select(AUTOVACUUM_COLUMNS).collect(engine="streaming")
     return counts.drop_nulls("run_id"), records
 
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.stats.results import Interval
 from citus_analysis.stats.verdicts import Comparison, Evidence, Verdict, decide
 
 __all__ = ["CorrectedComparison", "CovariateSlopes", "correct_comparison", "estimate_slopes"]
@@ -101,8 +102,8 @@ class CorrectedComparison:
     Attributes:
         plain: the comparison without covariates, whose verdict stands.
         evidence: the corrected ratio with its error; None where it is not corrected.
-        verdict: of the corrected ratio, at the level and margin of the plain one, not adjusted for other comparisons;
-            ``inconclusive`` where it is not corrected.
+        verdict: of the corrected ratio, at the level and margin of the plain one, as one of as many comparisons
+            (Bonferroni); ``inconclusive`` where it is not corrected.
         reason: why it is not corrected; empty if it is.
         covariates: what it is corrected by.
     """
@@ -112,6 +113,11 @@ class CorrectedComparison:
     verdict: Verdict
     reason: str
     covariates: tuple[str, ...]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The corrected ratio with the interval that belongs to the verdict: one of a family of simultaneous ones."""
+        return None if self.evidence is None else self.evidence.interval(self.plain.ratio.level, self.plain.family_size)
 
     @property
     def width_ratio(self) -> float:
@@ -174,10 +180,9 @@ def correct_comparison(
         spread=spread,
         design="paired" if paired else "unpaired",
     )
-    alpha = 1 - plain.ratio.level
-    verdict = decide(
-        evidence.ratio, evidence.p_difference(), evidence.p_equivalence(plain.margin), alpha, plain.higher_is_better
-    )
+    p_values = (evidence.p_difference(), evidence.p_equivalence(plain.margin))
+    p_difference, p_equivalence = (min(1.0, plain.family_size * p) for p in p_values)
+    verdict = decide(evidence.ratio, p_difference, p_equivalence, 1 - plain.ratio.level, plain.higher_is_better)
     found = CorrectedComparison(plain, evidence, verdict, "", slopes.names)
     if corrected * math.log(plain.ratio.estimate) < 0 and (
         plain.differs or verdict not in ("equivalent", "inconclusive")
