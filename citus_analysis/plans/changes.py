@@ -350,14 +350,14 @@ def _list_tree_lines(nodes: pl.DataFrame) -> Iterator[tuple[int, str, str]]:
 
 def describe_history(found: PlanHistory) -> str:
     """What was compared, and with what result, in a sentence."""
+    if found.statements.is_empty():
+        return "No plan of a statement was logged: auto_explain with auto_explain.log_min_duration logs them."
     counts = Counter(found.statements["verdict"].to_list())
     changed = pluralize(found.changes.height, "change")
     sequences = pluralize(found.statements.height, "statement")
     others = [f"{counts[name]} {words}" for name, words in _VERDICT_WORDS.items() if counts[name]]
-    return (
-        f"{changed} of plan in {pluralize(found.executions, 'execution')} of {sequences} (each on one node)"
-        f"{': ' if others else ''}{join_words(others)}."
-    )
+    where = f"{pluralize(found.executions, 'execution')} of {sequences} (each on one node)"
+    return f"{changed} of plan in {where}: {join_words(others)}."
 
 
 _VERDICT_WORDS: Final = {
