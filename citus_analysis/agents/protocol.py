@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -32,10 +32,10 @@ INSTRUCTIONS: Final = (
 )
 
 Ask = Callable[[str, dict[str, object]], Reply]
-_Context = ServerRequestContext[Any]
+_Context = ServerRequestContext[object]
 
 
-def build_server(ask: Ask) -> Server[dict[str, Any]]:
+def build_server(ask: Ask) -> Server[object]:
     """The server.
 
     Args:
@@ -115,7 +115,7 @@ def read_resource_text(name: str) -> str | None:
     return "\n".join([f"# {table.name}", table.meaning, "", *columns])
 
 
-def serve_on_stdio(server: Server[dict[str, Any]]) -> None:
+def serve_on_stdio(server: Server[object]) -> None:
     """Serve one client over standard input and output, until it leaves."""
 
     async def serve() -> None:
@@ -125,7 +125,7 @@ def serve_on_stdio(server: Server[dict[str, Any]]) -> None:
     anyio.run(serve)
 
 
-def serve_on_loopback(server: Server[dict[str, Any]], port: int) -> None:
+def serve_on_loopback(server: Server[object], port: int) -> None:
     """Serve clients of this machine over HTTP, at http://127.0.0.1:PORT/mcp."""
     import uvicorn
 

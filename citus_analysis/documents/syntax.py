@@ -16,11 +16,11 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from citus_analysis.errors import FormatError, InputError
 from citus_analysis.texts.documents import parse_json
@@ -135,6 +135,10 @@ class Document:
             parts += [self.content[at:start], written]
             at = end
         return "".join([*parts, self.content[at:]])
+
+
+#: A cell of a notebook, as far as it is read.
+_Cell: TypeAlias = dict[str, str | list[str]]
 
 
 class _Stretch(NamedTuple):
@@ -382,7 +386,7 @@ def _read_sources(content: str) -> list[tuple[str, list[tuple[int, int]]]]:
     def drop_number(text: str) -> str:
         return text.partition(":")[2]
 
-    def select_key(document: dict[str, list[dict[str, Any]]], name: str) -> list[dict[str, Any]]:
+    def select_key(document: Mapping[str, list[_Cell]], name: str) -> list[_Cell]:
         return next(value for key, value in document.items() if drop_number(key) == name)
 
     numbered = _JSON_STRING.sub(number, content)
@@ -391,7 +395,7 @@ def _read_sources(content: str) -> list[tuple[str, list[tuple[int, int]]]]:
         cell = {drop_number(key): value for key, value in numbered_cell.items()}
         source = cell["source"]
         texts = [source] if isinstance(source, str) else source
-        found.append((drop_number(cell["cell_type"]), [spans[int(text.partition(":")[0])] for text in texts]))
+        found.append((drop_number(str(cell["cell_type"])), [spans[int(text.partition(":")[0])] for text in texts]))
     return found
 
 

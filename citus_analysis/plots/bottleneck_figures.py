@@ -203,5 +203,5 @@ def plot_predicted_ratios(
         hovertemplate="%{y}<br>%{x:.3~g}<extra>measured</extra>",
     )  # fmt: skip
     figure.add_vline(x=1.0, line={"color": "#888888", "dash": "dot", "width": 1})
-    figure.update_xaxes(title_text="throughput, times that before the change", type="log")
+    figure.update_xaxes(title_text="throughput after over before", type="log")
     return figure.update_yaxes(automargin=True, autorange="reversed")

@@ -806,8 +806,14 @@ def _format_range(interval: Interval, divisor: float = 1.0) -> str:
 
 
 def _write_sentences(found: WhatIf) -> Iterable[str]:
+    base = found.base if found.base.startswith(found.operation) else f"{found.operation} of {found.base}"
+    known = (
+        "not measured"
+        if found.measured_ratio is None
+        else f"where {format_number(found.measured_ratio)} times as much was measured"
+    )
     yield (
-        f"Predicted, not measured: if {found.meaning}, {found.operation} of {found.base} would have a throughput of "
+        f"Predicted, {known}: if {found.meaning}, {base} would have a throughput of "
         f"{_format_range(found.throughput_ops_s)} operations/s instead of {format_number(found.base_ops_s)}, "
         f"{_format_range(found.ratio)} times as much."
     )
@@ -846,5 +852,5 @@ def describe_left_out(pairs: pl.DataFrame) -> str:
     typical = math.expm1(float(np.sqrt(np.mean(np.square(missed)))))
     return (
         f"Of {pluralize(pairs.height, 'measured ratio')} of configurations that were left out, {inside} are inside "
-        f"the predicted interval; the typical error is {typical:.0%}."
+        f"the predicted interval; the typical error is {100 * typical:.0f} %."
     )
