@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import Queue
@@ -138,6 +138,7 @@ def recorded_dataset(recorded_path: Path) -> Dataset:
 @pytest.fixture(scope="session")
 def running_kernels() -> Iterator[StartKernels]:
     """Processes that make reports, started when they are first needed: each imports statistics and figures once."""
+    from citus_analysis.errors import ReportError
     from citus_analysis.report.kernel import NotebookWorker
 
     kept: list[NotebookWorker] = []
@@ -149,6 +150,10 @@ def running_kernels() -> Iterator[StartKernels]:
                 kept.append(running.enter_context(NotebookWorker()))
             waiting: Queue[NotebookWorker] = Queue()
             for kernel in kept[:number]:
+                # A process that took the place of another after an error was started by a thread of that command, and
+                # the system ends it with the thread: it is started anew, by this one.
+                with suppress(ReportError):
+                    kernel.call(int)
                 waiting.put(kernel)
             yield waiting
 
