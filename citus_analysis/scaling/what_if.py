@@ -316,6 +316,11 @@ def study_what_if(source: object, question: Question) -> WhatIfStudy:
     except InsufficientDataError as error:
         return WhatIfStudy((), pl.DataFrame([("", "", error.problem)], schema=_REFUSED, orient="row"), pl.DataFrame())
     for base in _choose_bases(configurations):
+        try:
+            _require_cluster(base)
+        except InsufficientDataError as error:
+            refused.append({"base": base.name, "change": "", "reason": error.problem})
+            continue
         alike = _list_comparable(base, configurations)
         check = CrossValidation(alike, pool_active_times(alike))
         for change in _list_changes(base, configurations):
@@ -397,7 +402,8 @@ def _list_comparable(
 
     Of several set-ups that differ in their name alone, the base's is taken, or the one with most configurations.
     """
-    near = [one for one in configurations if one.is_comparable(base) and one.multi_shard <= MOST_MULTI_SHARD]
+    usable = [one for one in configurations if one.workers and one.multi_shard <= MOST_MULTI_SHARD]
+    near = [one for one in usable if one.is_comparable(base)]
     names = Counter((one.named_after, one.facts["family"]) for one in near)
     usual: dict[object, object] = {}
     for (axes, family), _ in names.most_common():
@@ -430,6 +436,7 @@ def predict_change(
     Raises:
         InsufficientDataError: the traces cannot know.
     """
+    _require_cluster(base)
     if base.multi_shard > MOST_MULTI_SHARD:
         raise InsufficientDataError(
             f"{base.multi_shard:.0%} of the statements of {base.name} have tasks on several shards, whose waiting for "
@@ -568,6 +575,11 @@ _SIZED: Final[dict[str, Callable[[Load, float], Load]]] = {
 }
 
 
+def _require_cluster(base: TracedConfiguration) -> None:
+    if base.workers < 1:
+        raise InsufficientDataError(f"{base.name} is no cluster: it has no worker whose shards could be asked")
+
+
 def _refuse_unknown(
     base: TracedConfiguration,
     change: Change,
@@ -576,8 +588,6 @@ def _refuse_unknown(
     active: ActiveTimes,
 ) -> None:
     """Refuse what the traces cannot know."""
-    if base.workers < 1:
-        raise InsufficientDataError(f"{base.name} is no cluster: it has no worker whose shards could be asked")
     for one in load.statements:
         needed = [("local", one.local_share > 0), ("parent", one.local_share < 1)]
         needed.append((f"child {load.protocol}", one.local_share < 1))

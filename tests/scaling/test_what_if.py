@@ -238,6 +238,16 @@ def test_nodes_that_share_a_machine_are_not_taken_for_processors(tables: Tables)
     assert what_if(crowded, "threads=24", at=f"t{AT}").counterpart == "t24"
 
 
+def test_a_single_server_is_no_cluster(tables: Tables) -> None:
+    alone = tables["runs"].with_columns(workers=pl.lit(0, pl.Int32))
+    found = study_what_if({**tables, "runs": alone}, USUAL_QUESTION)
+    assert found.predictions == ()
+    assert found.refused["reason"].str.contains("is no cluster").all()
+    assert found.refused.height
+    with pytest.raises(InsufficientDataError, match="is no cluster"):
+        what_if({**tables, "runs": alone}, "threads=24", at=f"t{AT}")
+
+
 def test_clients_with_a_rate_of_their_own_are_no_closed_loop(tables: Tables) -> None:
     limited = tables["runs"].with_columns(rate_limited=pl.lit(value=True), target_ops_s=pl.lit(100.0))
     with pytest.raises(InsufficientDataError, match="send at a rate of their own"):
