@@ -315,12 +315,10 @@ def study_what_if(source: object, question: Question) -> WhatIfStudy:
         configurations = read_traced_configurations(_resolve_tables(source), question)
     except InsufficientDataError as error:
         return WhatIfStudy((), pl.DataFrame([("", "", error.problem)], schema=_REFUSED, orient="row"), pl.DataFrame())
+    if not any(one.workers for one in configurations):
+        names = [one.name for one in configurations]
+        refused += [{"base": name, "change": "", "reason": _NO_CLUSTER.format(name)} for name in names]
     for base in _choose_bases(configurations):
-        try:
-            _require_cluster(base)
-        except InsufficientDataError as error:
-            refused.append({"base": base.name, "change": "", "reason": error.problem})
-            continue
         alike = _list_comparable(base, configurations)
         check = CrossValidation(alike, pool_active_times(alike))
         for change in _list_changes(base, configurations):
@@ -436,7 +434,8 @@ def predict_change(
     Raises:
         InsufficientDataError: the traces cannot know.
     """
-    _require_cluster(base)
+    if base.workers < 1:
+        raise InsufficientDataError(_NO_CLUSTER.format(base.name))
     if base.multi_shard > MOST_MULTI_SHARD:
         raise InsufficientDataError(
             f"{base.multi_shard:.0%} of the statements of {base.name} have tasks on several shards, whose waiting for "
@@ -575,9 +574,7 @@ _SIZED: Final[dict[str, Callable[[Load, float], Load]]] = {
 }
 
 
-def _require_cluster(base: TracedConfiguration) -> None:
-    if base.workers < 1:
-        raise InsufficientDataError(f"{base.name} is no cluster: it has no worker whose shards could be asked")
+_NO_CLUSTER: Final = "{} is no cluster: it has no worker whose shards could be asked"
 
 
 def _refuse_unknown(
