@@ -108,7 +108,7 @@ def _divide(rows: Sequence[dict[str, object]], room: int) -> list[list[dict[str,
 def _fit_row(row: Row) -> dict[str, object]:
     """A row without nulls, with texts of limited length that a terminal would not obey."""
     found = convert_to_json_value({name: value for name, value in row.items() if value is not None}, _DIGITS)
-    assert isinstance(found, dict)  # of a mapping  # noqa: S101
+    assert isinstance(found, dict)  # noqa: S101 - a mapping becomes one
     return {name: _fit_value(value) for name, value in found.items()}
 
 

@@ -189,7 +189,7 @@ class Tools:
             text = str(error)
         except MemoryError:
             text = "needed more memory than is allowed; ask for less"
-        except Exception as error:  # noqa: BLE001 - a program gets a sentence, and the process goes on
+        except Exception as error:  # noqa: BLE001 - the caller gets a sentence, and later questions are answered
             text = f"failed by a defect of this program ({type(error).__name__}); ask another way"
         return Reply(f"{tool[:40]}: {' '.join(text.split())[:600]}", failed=True)
 
@@ -287,7 +287,7 @@ def _list_run_ids(side: pl.DataFrame, most: int = 3) -> dict[str, object]:
 # The tools.
 
 
-def answer_inspect(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - of the protocol
+def answer_inspect(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - each tool takes a question
     """What was read: files by format, and the tables."""
     sources = dataset.table("sources").with_columns(pl.col("format", "path").cast(pl.String))
     by_format = sources.group_by("format").agg(
@@ -314,7 +314,7 @@ def answer_runs(dataset: Dataset, question: Question) -> Answer:
     """Configurations with the number of runs by status, and their mean throughput."""
     from citus_analysis.stats.run_means import list_configurations
 
-    assert isinstance(question, RunsQuestion)  # noqa: S101 - by the table of tools
+    assert isinstance(question, RunsQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = list_configurations(dataset, include_status=tuple(question.include_status))
     if found.is_empty():
         raise InsufficientDataError("there are no runs", hint="the dataset has logs or samples only")
@@ -328,7 +328,7 @@ def answer_runs(dataset: Dataset, question: Question) -> Answer:
 
 def answer_compare(dataset: Dataset, question: Question) -> Answer:
     """Verdicts with the ratio's interval and n."""
-    assert isinstance(question, CompareQuestion)  # noqa: S101
+    assert isinstance(question, CompareQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = compare_runs(
         dataset,
         question.metric,
@@ -407,12 +407,12 @@ def answer_scale(dataset: Dataset, question: Question) -> Answer:
     """Speedup and efficiency at each size, with intervals, and the verdict on growth."""
     from citus_analysis.scaling import scale_runs
 
-    assert isinstance(question, ScaleQuestion)  # noqa: S101
+    assert isinstance(question, ScaleQuestion)  # noqa: S101 - TOOLS names this kind for this function
     study = scale_runs(
         dataset, question.x, question.metric, pool=tuple(question.pool), only=dict(question.only)
     ).to_dict()
     curves = study["curves"]
-    assert isinstance(curves, list)  # noqa: S101
+    assert isinstance(curves, list)  # noqa: S101 - to_dict makes it one
     if not curves:
         raise InsufficientDataError(f"no configuration has runs at two sizes of {question.x}")
     rows: list[Row] = []
@@ -425,7 +425,7 @@ def answer_scale(dataset: Dataset, question: Question) -> Answer:
         rows += [_make_point_row(number, question.x, point) for point in curve["points"]]
     verdicts = {row["verdict"] for row in rows if row.get("verdict")}
     warnings = study["warnings"]
-    assert isinstance(warnings, list)  # noqa: S101
+    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     return Answer(
         f"{pluralize(len(curves), 'curve')} of {study['metric']} over {study['x']}.",
         rows,
@@ -448,14 +448,14 @@ def answer_why(dataset: Dataset, question: Question) -> Answer:
     """The parts of a difference of response times, which add up to it."""
     from citus_analysis.attribution import why
 
-    assert isinstance(question, WhyQuestion)  # noqa: S101
+    assert isinstance(question, WhyQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = why(dataset, question.base, question.other, only=dict(question.only))
     facts = found.to_dict()
     ratio, low, high = facts["ratio"], facts["ratio_low"], facts["ratio_high"]
     causes, examples, warnings = facts["causes"], facts["examples"], facts["warnings"]
-    assert isinstance(causes, list)  # noqa: S101
-    assert isinstance(examples, list)  # noqa: S101
-    assert isinstance(warnings, list)  # noqa: S101
+    assert isinstance(causes, list)  # noqa: S101 - to_dict makes it one
+    assert isinstance(examples, list)  # noqa: S101 - to_dict makes it one
+    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     rows: list[Row] = [
         {
             "part": cause["words"],
@@ -500,7 +500,7 @@ def answer_what_if(dataset: Dataset, question: Question) -> Answer:
     """A prediction with the interval that holds the error of its model, and what was measured, if it was."""
     from citus_analysis.scaling import what_if
 
-    assert isinstance(question, WhatIfQuestion)  # noqa: S101
+    assert isinstance(question, WhatIfQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = what_if(dataset, question.change, question.at)
     head = {
         "change": found.change,
@@ -530,7 +530,7 @@ def answer_noise(dataset: Dataset, question: Question) -> Answer:
     """The sources of the variance between repeated runs, and comparisons with and without correction."""
     from citus_analysis.bottleneck import noise
 
-    assert isinstance(question, NoiseQuestion)  # noqa: S101
+    assert isinstance(question, NoiseQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = noise(dataset, question.by or None)
     compared = found.tabulate_comparisons().to_dicts() if found.comparisons else []
     if found.variance is None:
@@ -558,10 +558,10 @@ def answer_changes(dataset: Dataset, question: Question) -> Answer:
     from citus_analysis.stats.change_points import FEWEST_TO_TRACK
     from citus_analysis.tracking import track
 
-    assert isinstance(question, ChangesQuestion)  # noqa: S101
+    assert isinstance(question, ChangesQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = track([dataset], question.metric, pool=tuple(question.pool), only=dict(question.only)).to_dict()
     series = found["series"]
-    assert isinstance(series, list)  # noqa: S101
+    assert isinstance(series, list)  # noqa: S101 - to_dict makes it one
     if not any(one["n"] >= FEWEST_TO_TRACK for one in series):
         longest = max((one["n"] for one in series), default=0)
         raise InsufficientDataError(
@@ -570,7 +570,7 @@ def answer_changes(dataset: Dataset, question: Question) -> Answer:
             hint="run the same configuration more often, then citus-analysis track DIR...",
         )
     changes = found["changes"]
-    assert isinstance(changes, list)  # noqa: S101
+    assert isinstance(changes, list)  # noqa: S101 - to_dict makes it one
     columns = ("series", "state", "before", "after", "ratio", "low", "high", "p_value", "better")
     places = ("last_run_id", "run_id", "last_start_time", "start_time")
     rows: list[Row] = [
@@ -592,7 +592,7 @@ def answer_changes(dataset: Dataset, question: Question) -> Answer:
         for one in series
     ]
     warnings = found["warnings"]
-    assert isinstance(warnings, list)  # noqa: S101
+    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     verdict = "changed" if changes else "no change found"
     says = f"{pluralize(len(changes), 'change')} of {question.metric} in {len(series)} series."
     return Answer(says, rows, verdict, warnings, {"table": "runs"})
@@ -602,7 +602,7 @@ def answer_slow_statements(dataset: Dataset, question: Question) -> Answer:
     """Statements by total time, and the longest single executions with their records."""
     from citus_analysis.serverlogs import server_profile
 
-    assert isinstance(question, ServerQuestion)  # noqa: S101
+    assert isinstance(question, ServerQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = server_profile(dataset, since=question.since, until=question.until, resources=question.resources)
     if found.by_fingerprint.is_empty():
         raise InsufficientDataError("the logs report no statement", hint="set log_min_duration_statement")
@@ -647,7 +647,7 @@ def answer_slow_statements(dataset: Dataset, question: Question) -> Answer:
 
 def answer_trace(dataset: Dataset, question: Question) -> Answer:
     """The spans of one statement, each with the record that reported it."""
-    assert isinstance(question, TraceQuestion)  # noqa: S101
+    assert isinstance(question, TraceQuestion)  # noqa: S101 - TOOLS names this kind for this function
     statements = dataset.scan("statements")
     if question.trace_id is None:
         chosen = statements.sort("total_us", descending=True, nulls_last=True).head(1).collect()
@@ -686,7 +686,7 @@ def answer_trace(dataset: Dataset, question: Question) -> Answer:
 
 def answer_log_lines(dataset: Dataset, question: Question) -> Answer:
     """Records of server logs, with secrets removed."""
-    assert isinstance(question, LinesQuestion)  # noqa: S101
+    assert isinstance(question, LinesQuestion)  # noqa: S101 - TOOLS names this kind for this function
     paths = dataset.table("sources").select("source_id", source=pl.col("path").cast(pl.String))
     events = dataset.scan("log_events")
     if question.source:
@@ -720,7 +720,7 @@ def answer_plans(dataset: Dataset, question: Question) -> Answer:
     from citus_analysis.plans import plan_changes
     from citus_analysis.plans.changes import describe_history
 
-    assert isinstance(question, PlansQuestion)  # noqa: S101
+    assert isinstance(question, PlansQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = plan_changes(dataset, question.resources)
     if not found.executions:
         raise InsufficientDataError("no plan of an execution was logged", hint="load auto_explain on the servers")
@@ -760,7 +760,7 @@ def answer_plans(dataset: Dataset, question: Question) -> Answer:
 
 def answer_sql(dataset: Dataset, question: Question) -> Answer:
     """Rows of a SELECT over the dataset's tables."""
-    assert isinstance(question, SqlQuestion)  # noqa: S101
+    assert isinstance(question, SqlQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = _select(dataset, question.query)
     rows = found.head(question.rows).with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String)).to_dicts()
     more = [f"the first {question.rows} of {found.height} rows"] if found.height > question.rows else []
@@ -776,7 +776,7 @@ def _select(dataset: Dataset, query: str) -> pl.DataFrame:
 
 def answer_origin(dataset: Dataset, question: Question) -> Answer:
     """The sources of a run's numbers, with the line that states each client's throughput."""
-    assert isinstance(question, OriginQuestion)  # noqa: S101
+    assert isinstance(question, OriginQuestion)  # noqa: S101 - TOOLS names this kind for this function
     runs = dataset.table("runs").filter(run_id=question.run)
     if runs.is_empty():
         raise UnknownNameError("run", question.run[:120], dataset.table("runs")["run_id"].to_list())
@@ -787,7 +787,7 @@ def answer_origin(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, origin={"tables": "runs, clients"})
 
 
-def answer_limits(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - of the protocol
+def answer_limits(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - each tool takes a question
     """What cannot be answered, and why."""
     runs, tables = dataset.table("runs"), dataset.tables()
     needs = (

@@ -128,7 +128,7 @@ def find_correlated_changes(sides: Observed, *, level: float) -> tuple[Correlate
     base, other = (read.inside("device_samples", "device").select(_DEVICE).unique() for read in tables)
     devices = base.join(other, on=_DEVICE, nulls_equal=True)
     # Samplers round differently, and do not count alike what is idle.
-    base, other = (read.aligned("cpu_samples").select(_SAMPLER).unique() for read in tables)
+    base, other = (read.read_aligned("cpu_samples").select(_SAMPLER).unique() for read in tables)
     samplers = base.join(other, on=_SAMPLER, nulls_equal=True)
     both = [
         collect_node_measures(read.source, read.runs, devices, samplers)
@@ -211,13 +211,13 @@ class _AssociationTables:
     def of(self, name: str) -> pl.DataFrame:
         return convert_to_polars(self.source.table(name)).filter(pl.col("resource").is_in(self._resources))
 
-    def aligned(self, name: str) -> pl.DataFrame:
+    def read_aligned(self, name: str) -> pl.DataFrame:
         """Samples within the runs, of all sources."""
         return align_to_runs(self.of(name), self.runs)
 
     def inside(self, name: str, *by: str) -> pl.DataFrame:
         """Samples within the runs, of one source for each run, node and `by`."""
-        return select_one_source(self.aligned(name), [*_NODE, *by])
+        return select_one_source(self.read_aligned(name), [*_NODE, *by])
 
     @property
     def minutes(self) -> pl.DataFrame:
@@ -238,7 +238,7 @@ def _melt_measures(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Itera
 
 def _measure_machines(read: _AssociationTables, samplers: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
     shares = {f"cpu_{name}": pl.col(name).mean() for name in ("iowait_percent", "steal_percent")}
-    cpu = read.aligned("cpu_samples")
+    cpu = read.read_aligned("cpu_samples")
     if samplers is not None:
         cpu = cpu.join(samplers, on=_SAMPLER, how="semi", nulls_equal=True)
     yield from _melt_measures(

@@ -268,7 +268,11 @@ def _check_document(document: Document, reader: ValueReader) -> DocumentCheck:
     names = _name_numbers(read)
     waiting = [one for one in read if one.status == "right"]
     while waiting:
-        ready = [one for one in waiting if not any(name in names and names[name] in waiting for name in _used(one))]
+        ready = [
+            one
+            for one in waiting
+            if not any(name in names and names[name] in waiting for name in _list_used_names(one))
+        ]
         for one in ready:
             _check_number(one, reader, folder, names)
         if not ready:
@@ -278,7 +282,7 @@ def _check_document(document: Document, reader: ValueReader) -> DocumentCheck:
     return DocumentCheck(document, numbers, _check_sums(document))
 
 
-def _used(one: CheckedNumber) -> list[str]:
+def _list_used_names(one: CheckedNumber) -> list[str]:
     return [name for name, _ in one.form.used_names] if one.form else []
 
 

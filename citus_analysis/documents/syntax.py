@@ -240,12 +240,12 @@ def _read_marks(content: str, stretch: _Stretch, pattern: re.Pattern[str]) -> _R
     for found in pattern.finditer(text):
         if found["form"] is not None:
             if opened is not None:
-                raise _misplaced(content, places[opened.start()], "the mark is not closed before the next one")
+                raise _make_mark_error(content, places[opened.start()], "the mark is not closed before the next one")
             _check_comment(content, stretch, found, is_markdown=pattern is _MARKDOWN)
             opened = found
         elif found["end"] is not None:
             if opened is None:
-                raise _misplaced(content, places[found.start()], "nothing is open that this mark closes")
+                raise _make_mark_error(content, places[found.start()], "nothing is open that this mark closes")
             spans = (opened.end(), found.start(), opened.start(), found.end())
             bindings.append(_bind(content, stretch, opened["form"], spans))
             hidden.append((opened.start(), found.end()))
@@ -253,7 +253,7 @@ def _read_marks(content: str, stretch: _Stretch, pattern: re.Pattern[str]) -> _R
         elif opened is None:
             hidden.append(found.span())
     if opened is not None:
-        raise _misplaced(content, places[opened.start()], "the mark is not closed")
+        raise _make_mark_error(content, places[opened.start()], "the mark is not closed")
     bindings += _read_attributes(content, stretch, hidden)
     return sorted(bindings, key=lambda one: one.insert_at), list(_iterate_prose(text, hidden, places))
 
@@ -266,12 +266,12 @@ def _check_comment(content: str, stretch: _Stretch, found: re.Match[str], *, is_
     place = stretch.starts[found.start()]
     if "--" in found["form"]:
         hint = "for a key of a file, write * in place of what is around it: *jobs 2"
-        raise _misplaced(content, place, "a comment with -- in it is shown as text", hint)
+        raise _make_mark_error(content, place, "a comment with -- in it is shown as text", hint)
     begin = stretch.text.rfind("\n", 0, found.start()) + 1
     rest = stretch.text[found.end() :].partition("\n")[0]
     if is_markdown and rest.strip() and _LINE_BEGIN.fullmatch(stretch.text[begin : found.start()]):
         hint = "let a word come before a number, and put each mark of a figure on a line of its own"
-        raise _misplaced(content, place, "a line that begins with a comment is HTML, not Markdown", hint)
+        raise _make_mark_error(content, place, "a line that begins with a comment is HTML, not Markdown", hint)
 
 
 def _read_attributes(content: str, stretch: _Stretch, hidden: list[tuple[int, int]]) -> list[Binding]:
@@ -284,7 +284,9 @@ def _read_attributes(content: str, stretch: _Stretch, hidden: list[tuple[int, in
         tag, is_image = found.span("tag"), found["tag"].lower() == "img"
         if not is_image and not found["close"]:
             name = found["tag"]
-            raise _misplaced(content, stretch.starts[found.start()], f"the element {name} has more than a number in it")
+            raise _make_mark_error(
+                content, stretch.starts[found.start()], f"the element {name} has more than a number in it"
+            )
         inside = (found.start(), found.start("text")) if is_image else found.span("text")
         outer = inside if is_image else found.span()
         bindings.append(
@@ -321,7 +323,7 @@ def _iterate_prose(text: str, hidden: list[tuple[int, int]], places: Sequence[in
         at = max(at, b)
 
 
-def _misplaced(content: str, place: int, problem: str, hint: str = _CLOSED) -> FormatError:
+def _make_mark_error(content: str, place: int, problem: str, hint: str = _CLOSED) -> FormatError:
     return FormatError(problem, place=f"line {content.count(chr(10), 0, place) + 1}", hint=hint)
 
 
