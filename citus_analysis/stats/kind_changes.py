@@ -130,8 +130,8 @@ def _compute_entropies(counts: Integers) -> Floats:
     """Minus the largest log-likelihood of each row of counts."""
     totals = counts.sum(axis=1, keepdims=True)
     shares = counts / totals
-    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    found: Floats = -(counts * logs).sum(axis=1)
+    logs: Floats = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    found: Floats = -(logs * counts).sum(axis=1)
     return found
 
 
