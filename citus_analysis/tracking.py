@@ -18,7 +18,7 @@ from citus_analysis.bottleneck.balance import jain_index
 from citus_analysis.bottleneck.resources import compute_resource_utilization
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars
-from citus_analysis.defaults import CHANGE_ALPHA, METRIC
+from citus_analysis.defaults import CHANGE_ALPHA, LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.selection import Question, split_names
 from citus_analysis.runs.set_ups import LOAD, format_configuration, format_setup_value, split_configurations
@@ -32,9 +32,9 @@ from citus_analysis.stats.change_points import (
     follow_changes,
     newest_shift,
 )
-from citus_analysis.stats.environment import MACHINE_SPEED
+from citus_analysis.stats.environment import MACHINE_SPEED, Environment, judge_environment
 from citus_analysis.stats.run_means import select_runs_with_metric
-from citus_analysis.stats.verdicts import get_metric_direction
+from citus_analysis.stats.verdicts import compare, get_metric_direction
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.tables import render_grouped_table
 from citus_analysis.texts.words import make_natural_key, pluralize
@@ -46,6 +46,9 @@ __all__ = ["Track", "track"]
 
 #: Note on the sizes of changes.
 _CHOSEN: Final = "intervals of sizes take into account that a change was reported because it is large, and its place"
+#: Names of the runs before and after a change.
+_EARLIER: Final = "the level before it"
+_LATER: Final = "the level after it"
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class TrackedChange(DisplayMixin):
         first_after: the first run after it.
         higher_is_better: whether a larger value of the metric is better; None if its name does not say.
         moved: other changes within two runs of it, in words.
+        environment: the machines at the level after it, against those at the level before it; None if their speed is
+            not known or does not differ.
     """
 
     alarm: Alarm
@@ -89,6 +94,7 @@ class TrackedChange(DisplayMixin):
     first_after: TrackedRun
     higher_is_better: bool | None
     moved: tuple[str, ...] = ()
+    environment: Environment | None = None
 
     @property
     def place(self) -> int:
@@ -133,7 +139,9 @@ class TrackedChange(DisplayMixin):
         if self.point and self.point.between[0] != self.point.between[1]:
             where += f" [{self.point.between[0] + 1}, {self.point.between[1] + 1}]"
         first = f"{where} ({self.first_after.words()}; before it {self.last_before.words()}): {self.size_words()}"
-        return [first, f"  {self.alarm.sentence()}", *(f"  moved there too: {words}" for words in self.moved)]
+        moved = [f"  moved there too: {words}" for words in self.moved]
+        machines = [] if self.environment is None else [f"  {self.environment.sentence()}"]
+        return [first, f"  {self.alarm.sentence()}", *machines, *moved]
 
 
 @dataclass(frozen=True, repr=False)
@@ -250,7 +258,7 @@ class Track(DisplayMixin):
 
         Columns: its series; state, and that in words; place with its interval; last run before and first run after,
         with their times and commits; levels, ratio with its interval, slope of a gradual change; p-value; other
-        changes near it.
+        changes near it; the speed of the machines after it over that before it, where it differs, and that in words.
         """
         rows = [_row(series, change) for series in self.series for change in series.changes]
         return pl.DataFrame(rows, schema=_CHANGES)
@@ -290,6 +298,8 @@ _CHANGES: Final = {
     "p_value": pl.Float64(),
     "seen_after": pl.Int64(),
     **dict.fromkeys(("said", "moved"), pl.String()),
+    "machine_speed_ratio": pl.Float64(),
+    "environment": pl.String(),
 }
 
 
@@ -305,6 +315,9 @@ def _row(series: TrackedSeries, change: TrackedChange) -> dict[str, object]:
         row |= {f"{prefix}{name}": getattr(run, name) for name in ("start_time", "dataset", "run_id", "commit")}
     row |= {"seen_after": alarm.seen_after, "said": alarm.sentence(), "moved": "; ".join(change.moved)}
     row["better"] = change.better
+    if change.environment is not None:
+        row["machine_speed_ratio"] = change.environment.speed.ratio.estimate
+        row["environment"] = change.environment.sentence()
     if point is not None:
         row |= {"place_low": point.between[0], "place_high": point.between[1], "p_value": point.p_value}
         row |= {"before": point.before, "after": point.after, "ratio": point.ratio.estimate}
@@ -439,6 +452,8 @@ def track(
     Runs are ordered by their begin (by their dataset if that is not known), with one series per metric and
     configuration; settings may change within a series. :func:`citus_analysis.stats.find_changes` decides. A setting, a
     version, the CPU time per operation or the balance is listed with a change if it changed within two runs of it.
+    Where the canary shows that the machines were slower or faster after a change than before it, a sentence says so,
+    and whether the change is decided.
 
     Each change is new, confirmed, revised or withdrawn, compared with what was found at earlier looks: one look after
     each dataset and after each day on which runs began.
@@ -582,11 +597,35 @@ def _track_series(
             first_after=_run(shown, settings, alarm.place),
             higher_is_better=get_metric_direction(metric),
             moved=tuple(_describe_other_changes(shown, settings, alpha, alarm.place)),
+            environment=_judge_machines(shown, found, alarm.point, metric),
         )
         for alarm in followed.alarms
     )
     newest = newest_shift(values[max((point.end for point in found.points), default=0) :])
     return TrackedSeries(metric, stratum, shown, found, changes, newest, get_metric_direction(metric))
+
+
+def _judge_machines(
+    runs: pl.DataFrame, found: ChangePoints, point: ChangePoint | None, metric: str
+) -> Environment | None:
+    """The machines of the runs between a change and the next one, against those since the change before it.
+
+    Runs without a canary are left out, and so are outliers and the runs of a gradual change.
+    """
+    if point is None:
+        return None
+    changes = sorted(found.points, key=lambda one: one.index)
+    begin = max((one.end for one in changes if one.index < point.index), default=0)
+    end = min((one.index for one in changes if one.index > point.index), default=runs.height)
+    known = runs.filter(pl.col(MACHINE_SPEED).is_finite() & (pl.col(MACHINE_SPEED) > 0) & ~pl.col("outlier"))
+    place = pl.col("place")
+    earlier = known.filter(place.is_between(begin, point.index, closed="left"))
+    later = known.filter(place.is_between(point.end, end, closed="left"))
+    if min(earlier.height, later.height) < 2 or (known["value"] <= 0).any():
+        return None
+    values = (later["value"].to_numpy(), earlier["value"].to_numpy())
+    plain = compare(*values, higher_is_better=get_metric_direction(metric), label_a=_LATER, label_b=_EARLIER)
+    return judge_environment(plain, (later, earlier), LEVEL)
 
 
 def _looks(runs: pl.DataFrame) -> list[int]:

@@ -111,6 +111,38 @@ def test_what_moved_there_is_named(changed: Track) -> None:
     assert "moved there too: shared_buffers" in format_track(changed)
 
 
+def test_slower_machines_at_a_change_are_said_with_both_numbers() -> None:
+    speeds = {1: 1000.0, 2: 1000.0, 3: 910.0}
+    nights = {}
+    for number, speed in speeds.items():
+        one = night(number, 90.0 if number == 3 else 100.0, OLD)
+        own = speed * (1 + 0.005 * np.random.default_rng(10 + number).normal(size=RUNS))
+        runs = one.tables["runs"].with_columns(machine_speed=pl.Series(own))
+        nights[str(number)] = Source({**one.tables, "runs": runs})
+    found = track(nights)
+    ((_, change),) = found.changes
+    assert change.environment is not None
+    assert change.environment.may_explain
+    said = change.environment.sentence()
+    assert re.fullmatch(
+        r"the machines were (?:8|9)\.\d % slower during the runs of the level after it \(canary 0\.9\d+, 0\.9\d+ to "
+        r"0\.9\d+\): the difference of (?:9|10)\.\d % is not decided for the change",
+        said,
+    )
+    assert said in format_track(found)
+    assert said in str(state_track(found)[1])
+    (row,) = found.changes_frame().to_dicts()
+    assert row["environment"] == said
+    assert row["machine_speed_ratio"] == pytest.approx(0.91, abs=0.01)
+    # Machines that were equally fast explain nothing, and of nights without a canary nothing is known.
+    third = nights["3"].tables
+    equal = Source({**third, "runs": third["runs"].with_columns(pl.col("machine_speed") / 0.91)})
+    unknown = Source({**third, "runs": third["runs"].drop("machine_speed")})
+    for last in (equal, unknown):
+        ((_, other),) = track({**nights, "3": last}).changes
+        assert other.environment is None
+
+
 def test_quiet_nights_have_no_change() -> None:
     found = track({str(n): night(n, 100.0, OLD) for n in (1, 2, 3)})
     assert found.changes == ()

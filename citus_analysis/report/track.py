@@ -31,7 +31,7 @@ _NAMED: Final = 3
 #: Kind of finding -> its words. Parts of sentences have the name of the sentence and their own.
 TEMPLATES: Final = {
     "series": "{runs} of {datasets} make {series} series, of which {judged} are long enough to show a change.",
-    "change": "{series} changed from run {run} on ({first}): {size}; {moved} ({state}).",
+    "change": "{series} changed from run {run} on ({first}): {size}; {machines}{moved} ({state}).",
     "change: moved": "also changed there: {moved}",
     "change: alone": "no other change is known there",
     "more changes": "{number} more {verb} in the table.",
@@ -105,6 +105,7 @@ def _state_change(series: TrackedSeries, change: TrackedChange) -> ReportFinding
         run=change.place + 1,
         first=change.first_after.words(),
         size=change.size_words(),
+        machines="" if change.environment is None else f"{change.environment.sentence()}; ",
         moved=TEMPLATES["change: moved" if moved else "change: alone"].format(moved=moved),
         state=change.alarm.state,
     )
@@ -155,6 +156,7 @@ class TrackReport:
                 "first_run_after": change.first_after.words(),
                 "p": format_p_value(change.point.p_value) if change.point else "",
                 "moved": "; ".join(change.moved),
+                "machines": "" if change.environment is None else change.environment.sentence(),
             }
             for series in self.track.series
             for change in series.changes
