@@ -1074,6 +1074,26 @@ _TABLES: Final = (
         ),
     ),
     Table(
+        "backend_samples",
+        "Memory and CPU time of each process of the servers of a host.",
+        "the runner, from /proc/PID/smaps_rollup, status and stat",
+        (
+            *_SAMPLE,
+            Column("pid", INT32, "process; with `node` and time it leads to the session in `activity_samples`"),
+            Column("parent_pid", INT32, "its parent; of a backend the postmaster of its server"),
+            Column(
+                "pss_kb",
+                REAL,
+                "proportional set size: pages in memory, each divided by the number of processes that map it; null if "
+                "the sampler had no right to read it, and in samples of CPU time alone",
+            ),
+            Column("own_kb", REAL, "of pss_kb: memory of its own (heap, stack), not of files and not shared"),
+            Column("shared_kb", REAL, "of pss_kb: shared memory, as a rule shared_buffers"),
+            Column("page_tables_kb", REAL, "the kernel's page tables of the process, which pss_kb does not contain"),
+            Column("cpu_ms", REAL, "CPU time since the process began"),
+        ),
+    ),
+    Table(
         "net_samples",
         "Network interfaces: rates since the previous sample; null for the first and if a counter decreased.",
         "/proc/net/dev, as the runner samples it; sar -n DEV,EDEV (a row for each of the two), dstat and dool",

@@ -559,6 +559,11 @@ class Samplers(ExperimentPart):
     canary: bool = Field(
         True, description="a fixed piece of work each second, timed (2 to 4 ms of CPU time; needs python3)"
     )
+    backends: bool = Field(
+        True,
+        description="memory and CPU time of each process of a server, in at most a fiftieth of a processor (needs "
+        "python3; memory only as root or the server's user)",
+    )
     activity: bool = Field(True, description="sessions and their waits (pg_stat_activity) on every node, each second")
     counters: bool = Field(True, description="cumulative views of every node (pg_stat_...) before and after each run")
     perf: bool = Field(

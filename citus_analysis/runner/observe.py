@@ -559,7 +559,8 @@ class ServerRecording:
         return Reached(asked, sessions, executed if executed.keys() >= set(asked) else {}, cost)
 
 
-# Samplers during the load on every node with a shell: iostat, vmstat, the kernel's own counters, and the canary.
+# Samplers during the load on every node with a shell: iostat, vmstat, the kernel's own counters, the canary, and the
+# servers' processes.
 
 #: Dates in ISO form and UTC for any locale of the node, and no colours, which sysstat prints on a terminal (as of ssh).
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
@@ -586,14 +587,14 @@ while :; do
 done
 """
 
-#: The text of a program, which is an argument of the host's Python.
-_CANARY: Final = Path(__file__).with_name("canary_program.py")
+#: Programs whose text is an argument of the host's Python.
+_PROGRAMS: Final = {name: Path(__file__).with_name(f"{name}_program.py") for name in ("canary", "backends")}
 _ARGUMENTS: Final = {
     "iostat": ["iostat", "-x", "-t"],
     "vmstat": ["vmstat", "-n", "-t"],
     "host": ["sh", "-c", _HOST_LOOP, "host-counters"],
     # Isolated from the modules of the host.
-    "canary": ["python3", "-I", "-c"],
+    **{name: ["python3", "-I", "-c"] for name in _PROGRAMS},
 }
 
 
@@ -617,7 +618,7 @@ def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path
     skipped: list[str] = []
     for node, shell in shells.items():
         for name in (name for name in _ARGUMENTS if getattr(samplers, name)):
-            program = [_CANARY.read_text(encoding="utf-8")] if name == "canary" else []
+            program = [_PROGRAMS[name].read_text(encoding="utf-8")] if name in _PROGRAMS else []
             arguments = [*_ARGUMENTS[name], *program, str(samplers.interval_s)]
             if not shell.has(arguments[0]):
                 skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")

@@ -119,6 +119,7 @@ def _files() -> dict[str, str]:
         ),
         "general/pressure.out": _mixed(_read(_DATA / "samplers" / "pressure" / "grep-epoch.out")),
         "general/canary.out": _mixed(_read(_SNAPSHOTS / "canary.out")),
+        "general/backends.out": _mixed(_read(_SNAPSHOTS / "backends.out")),
         "general/host.out": _mixed(_read(_SNAPSHOTS / "host-linux-6.18.out")).replace("eth0", NAME),
         "perf/report.txt": _mixed(_read(_DATA / "perf" / "report-default.txt.zst")).replace("base_yyparse", NAME),
         "perf/script.txt": _mixed(_read(_DATA / "perf" / "script.txt.zst")).replace("base_yyparse", NAME),

@@ -19,7 +19,7 @@ QUICK: dict[str, Any] = {
     "name": "quick",
     "matrix": {"workloads": ["c"], "threads": [1, 2], "records": [100], "operations": [200]},
     "iterations": 1,
-    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "canary", "activity", "counters"), False),
+    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "canary", "backends", "activity", "counters"), False),
 }
 #: The server takes two clients: the configuration with thirty fails, the other does not.
 FAILING: dict[str, Any] = {

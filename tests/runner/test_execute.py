@@ -39,7 +39,7 @@ QUICK: dict[str, Any] = {
     "name": "quick",
     "matrix": {"workloads": ["load", "c"], "threads": [2], "records": [300], "operations": [600]},
     "iterations": 1,
-    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "canary", "activity", "counters"), False),
+    "samplers": dict.fromkeys(("iostat", "vmstat", "host", "canary", "backends", "activity", "counters"), False),
 }
 #: A sampled client needs some time before its first operation; a run that ends before is degraded.
 LONG_ENOUGH: dict[str, list[int]] = {"records": [6000], "operations": [12000]}
