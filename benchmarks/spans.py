@@ -22,9 +22,10 @@ from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.executions import Pass, Sessions, keep_in_memory, list_log_files
-from citus_analysis.spans.matching import Matching, build_matching, judge
+from citus_analysis.spans.executions import Sessions, SessionStore, list_log_files
+from citus_analysis.spans.matching import Matching, build_matching, classify_pairs
 from citus_analysis.spans.pairing import pair_by_order
+from citus_analysis.spans.spilling import keep_in_memory
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded" / "w2-t16-insert"
 RESULTS = Path(__file__).parent / "results" / "spans.json"
@@ -107,9 +108,11 @@ def nodes() -> pl.DataFrame:
 
 def matching_of(sessions: Sessions) -> Matching:
     """The tasks of one iteration with their children."""
-    ordered = pair_by_order(sessions)
-    (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
-    return build_matching(ordered, verdict, clocks)
+    candidates = pair_by_order(sessions)
+    (classes,), clocks = classify_pairs(
+        [candidates.collect_facts(sessions)], sessions.coverage, lambda exact: [candidates.select_unmatched(exact[0])]
+    )
+    return build_matching(candidates, classes, clocks)
 
 
 def measure(statements: int) -> dict[str, float]:
@@ -119,9 +122,9 @@ def measure(statements: int) -> dict[str, float]:
     many = repeated(events, times)
     build_traces(events, nodes())
     start = time.process_time()
-    records = Pass(list_log_files(many), nodes(), distributed=True, keep=keep_in_memory)
+    records = SessionStore(list_log_files(many), nodes(), distributed=True, spill=keep_in_memory)
     records.consume_sorted([many])
-    matching = matching_of(records.group(0, records.failed()))
+    matching = matching_of(records.select_group(0, records.find_failed()))
     build_matching = time.process_time() - start
     exact = int((matching.pairs["match"] == "exact").sum())
     del matching

@@ -130,7 +130,9 @@ CALLS: dict[str, Call] = {
     "measure_nodes": lambda _, k: measure_nodes(k(table_of("scan.txt"))),
     "measure_tasks": lambda _, k: measure_tasks(k(table_of("scan.txt"))),
     "task_skew": lambda _, k: compute_task_skew(k(table_of("scan.txt"))),
-    "tasks_beside_traces": lambda d, k: plans.tasks_beside_traces(k(table_of("scan.txt")), k(d.spans().head(100))),
+    "compare_tasks_with_traces": lambda d, k: plans.compare_tasks_with_traces(
+        k(table_of("scan.txt")), k(d.spans().head(100))
+    ),
     "in_milliseconds": lambda d, k: convert_us_to_ms(k(d.statements().select("total_us"))),
     "measured_rates": lambda _, k: select_measured_rates(k(published("thesis")), k(audit().findings)),
     "rates_not_measured": lambda _, k: select_unmeasured_rates(k(published("thesis")), k(audit().findings)),

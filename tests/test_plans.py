@@ -3,7 +3,13 @@
 import polars as pl
 import pytest
 
-from citus_analysis.plans.study import compute_task_skew, measure_nodes, measure_tasks, plan_study, tasks_beside_traces
+from citus_analysis.plans.study import (
+    compare_tasks_with_traces,
+    compute_task_skew,
+    measure_nodes,
+    measure_tasks,
+    plan_study,
+)
 from citus_analysis.plots.profile_figures import plot_plan, plot_tasks
 from citus_analysis.schema import TABLES
 from tests.formats.plan_files import PLANS, parsed, table_of
@@ -62,7 +68,7 @@ def test_tasks_meet_the_traces_of_their_shards() -> None:
             "duration_us": [100.0, 300.0, 9000.0, 5.0, None, 5.0],
         }
     )
-    beside = tasks_beside_traces(table_of("scan.txt"), spans)
+    beside = compare_tasks_with_traces(table_of("scan.txt"), spans)
     found = {shard: cells for shard, *cells in beside.select("shard_id", "^traced.*$").iter_rows()}
     assert found[102009] == [2, pytest.approx(0.2), 0]
     assert found[102008] == [0, None, 1]

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -41,7 +41,7 @@ Text = Annotated[str, Field(max_length=300)]
 Texts = Annotated[list[Text], Field(max_length=20)]
 
 
-class Question(BaseModel):
+class ToolArguments(BaseModel):
     """Arguments that every tool has."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,13 +50,13 @@ class Question(BaseModel):
     page: int = Field(1, ge=1, le=10_000, description="page of the answer")
 
 
-class RunsQuestion(Question):
+class RunsArguments(ToolArguments):
     """Which configurations were measured."""
 
     include_status: Texts = Field([], description="statuses beside ok whose runs enter means: doubtful, degraded")
 
 
-class CompareQuestion(Question):
+class CompareArguments(ToolArguments):
     """How levels of one column differ."""
 
     metric: Text = Field("throughput_ops_s", description="numeric column of runs or of operation_latencies")
@@ -67,7 +67,7 @@ class CompareQuestion(Question):
     evidence: int = Field(0, ge=0, le=10_000, description="number of a comparison whose single runs are wanted")
 
 
-class ScaleQuestion(Question):
+class ScaleArguments(ToolArguments):
     """How throughput grows with size."""
 
     x: Text = Field("workers", description="size: workers, threads or another numeric column")
@@ -76,7 +76,7 @@ class ScaleQuestion(Question):
     pool: Texts = Field([], description="columns that need not be equal")
 
 
-class WhyQuestion(Question):
+class WhyArguments(ToolArguments):
     """Where a difference of response times comes from."""
 
     base: Text = Field("", description="side to compare with: a resource, set-up, COLUMN=VALUE or FROM..UNTIL in UTC")
@@ -84,7 +84,7 @@ class WhyQuestion(Question):
     only: dict[Text, Text] = Field({}, description="columns and values that runs must have", max_length=20)
 
 
-class WhatIfQuestion(Question):
+class WhatIfArguments(ToolArguments):
     """What a change would do that was not measured."""
 
     change: Text = Field(
@@ -94,7 +94,7 @@ class WhatIfQuestion(Question):
     at: Text = Field("", description="configuration to change: resource, set-up or COLUMN=VALUE,COLUMN=VALUE")
 
 
-class NoiseQuestion(Question):
+class NoiseArguments(ToolArguments):
     """Where the variance between runs of one configuration comes from."""
 
     by: Text = Field(
@@ -102,7 +102,7 @@ class NoiseQuestion(Question):
     )
 
 
-class ChangesQuestion(Question):
+class ChangesArguments(ToolArguments):
     """Where a metric changed over successive runs."""
 
     metric: Text = Field("throughput_ops_s", description="numeric column of runs")
@@ -110,7 +110,7 @@ class ChangesQuestion(Question):
     pool: Texts = Field([], description="columns that need not be equal")
 
 
-class ServerQuestion(Question):
+class ServerArguments(ToolArguments):
     """Which statements take the time of the servers."""
 
     since: Text = Field("", description="records from this time on, ISO 8601 in UTC")
@@ -118,13 +118,13 @@ class ServerQuestion(Question):
     resources: Text = Field("*", description="glob patterns of resources, separated by commas")
 
 
-class TraceQuestion(Question):
+class TraceArguments(ToolArguments):
     """What happened during one statement."""
 
     trace_id: int | None = Field(None, description="statement of the table statements; empty: the longest one")
 
 
-class LinesQuestion(Question):
+class LinesArguments(ToolArguments):
     """Records of the server logs as they were written."""
 
     source: Text = Field("", description="path of the log as the table sources names it; empty: all")
@@ -134,23 +134,26 @@ class LinesQuestion(Question):
     records: int = Field(10, ge=1, le=_MOST_ROWS, description="number of records")
 
 
-class PlansQuestion(Question):
+class PlansArguments(ToolArguments):
     """Which statements got another plan."""
 
     resources: Text = Field("*", description="glob patterns of resources, separated by commas")
 
 
-class SqlQuestion(Question):
+class SqlArguments(ToolArguments):
     """Rows of a SELECT."""
 
     query: Annotated[str, Field(max_length=8_000)] = Field(description="one SELECT over the dataset's tables (DuckDB)")
     rows: int = Field(100, ge=1, le=_MOST_ROWS, description="most rows")
 
 
-class OriginQuestion(Question):
+class OriginArguments(ToolArguments):
     """Where the numbers of a run are from."""
 
     run: Text = Field(description="run_id of the table runs")
+
+
+Given = TypeVar("Given", bound=ToolArguments)
 
 
 @dataclass(frozen=True)
@@ -158,8 +161,19 @@ class Tool:
     """A question with its arguments and the function that answers it."""
 
     description: str
-    arguments: type[Question]
-    answer: Callable[[Dataset, Question], Answer]
+    arguments: type[ToolArguments]
+    answer: Callable[[Dataset, ToolArguments], Answer]
+
+
+def _make_tool(description: str, arguments: type[Given], answer: Callable[[Dataset, Given], Answer]) -> Tool:
+    """A tool whose function takes arguments of its own kind."""
+
+    def answer_own(dataset: Dataset, given: ToolArguments) -> Answer:
+        if not isinstance(given, arguments):
+            raise TypeError(f"{type(given).__name__} instead of {arguments.__name__}")
+        return answer(dataset, given)
+
+    return Tool(description, arguments, answer_own)
 
 
 class Tools:
@@ -216,7 +230,7 @@ class Tools:
         return self._datasets[name or self.names[0]]
 
 
-def _read_arguments(model: type[Question], arguments: Mapping[str, object]) -> Question:
+def _read_arguments(model: type[ToolArguments], arguments: Mapping[str, object]) -> ToolArguments:
     try:
         return model.model_validate(dict(arguments))
     except ValidationError as error:
@@ -225,7 +239,7 @@ def _read_arguments(model: type[Question], arguments: Mapping[str, object]) -> Q
         raise UsageError(f"{where}: {first['msg']}", hint=f"arguments are {', '.join(model.model_fields)}") from None
 
 
-def _refuse_or_answer(tool: Tool, dataset: Dataset, question: Question) -> Answer:
+def _refuse_or_answer(tool: Tool, dataset: Dataset, question: ToolArguments) -> Answer:
     try:
         return tool.answer(dataset, question)
     except InsufficientDataError as error:
@@ -287,7 +301,7 @@ def _list_run_ids(side: pl.DataFrame, most: int = 3) -> dict[str, object]:
 # The tools.
 
 
-def answer_inspect(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - each tool takes a question
+def answer_inspect(dataset: Dataset, question: ToolArguments) -> Answer:  # noqa: ARG001 - each tool takes a question
     """What was read: files by format, and the tables."""
     sources = dataset.table("sources").with_columns(pl.col("format", "path").cast(pl.String))
     by_format = sources.group_by("format").agg(
@@ -310,11 +324,10 @@ def answer_inspect(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG
     return Answer(says, rows, warnings=warnings, origin={"table": "sources"})
 
 
-def answer_runs(dataset: Dataset, question: Question) -> Answer:
+def answer_runs(dataset: Dataset, question: RunsArguments) -> Answer:
     """Configurations with the number of runs by status, and their mean throughput."""
     from citus_analysis.stats.run_means import list_configurations
 
-    assert isinstance(question, RunsQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = list_configurations(dataset, include_status=tuple(question.include_status))
     if found.is_empty():
         raise InsufficientDataError("there are no runs", hint="the dataset has logs or samples only")
@@ -326,9 +339,8 @@ def answer_runs(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, origin={"table": "runs", "all_have": kept})
 
 
-def answer_compare(dataset: Dataset, question: Question) -> Answer:
+def answer_compare(dataset: Dataset, question: CompareArguments) -> Answer:
     """Verdicts with the ratio's interval and n."""
-    assert isinstance(question, CompareQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = compare_runs(
         dataset,
         question.metric,
@@ -403,11 +415,10 @@ def _list_evidence(dataset: Dataset, comparisons: Sequence[Comparison], number: 
     return Answer(one.sentence(), rows, one.shown_verdict, one.warnings)
 
 
-def answer_scale(dataset: Dataset, question: Question) -> Answer:
+def answer_scale(dataset: Dataset, question: ScaleArguments) -> Answer:
     """Speedup and efficiency at each size, with intervals, and the verdict on growth."""
     from citus_analysis.scaling import scale_runs
 
-    assert isinstance(question, ScaleQuestion)  # noqa: S101 - TOOLS names this kind for this function
     study = scale_runs(
         dataset, question.x, question.metric, pool=tuple(question.pool), only=dict(question.only)
     ).to_dict()
@@ -444,11 +455,10 @@ def _make_point_row(number: int, x: str, point: Mapping[str, object]) -> Row:
     return {"curve": number, x: point.get(x), "n": point["n"], **pairs}
 
 
-def answer_why(dataset: Dataset, question: Question) -> Answer:
+def answer_why(dataset: Dataset, question: WhyArguments) -> Answer:
     """The parts of a difference of response times, which add up to it."""
     from citus_analysis.attribution import why
 
-    assert isinstance(question, WhyQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = why(dataset, question.base, question.other, only=dict(question.only))
     facts = found.to_dict()
     ratio, low, high = facts["ratio"], facts["ratio_low"], facts["ratio_high"]
@@ -496,11 +506,10 @@ def answer_why(dataset: Dataset, question: Question) -> Answer:
     )
 
 
-def answer_what_if(dataset: Dataset, question: Question) -> Answer:
+def answer_what_if(dataset: Dataset, question: WhatIfArguments) -> Answer:
     """A prediction with the interval that holds the error of its model, and what was measured, if it was."""
     from citus_analysis.scaling import what_if
 
-    assert isinstance(question, WhatIfQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = what_if(dataset, question.change, question.at)
     head = {
         "change": found.change,
@@ -526,11 +535,10 @@ def answer_what_if(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, f"predicted: {higher}", found.warnings, origin)
 
 
-def answer_noise(dataset: Dataset, question: Question) -> Answer:
+def answer_noise(dataset: Dataset, question: NoiseArguments) -> Answer:
     """The sources of the variance between repeated runs, and comparisons with and without correction."""
     from citus_analysis.bottleneck import noise
 
-    assert isinstance(question, NoiseQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = noise(dataset, question.by or None)
     compared = found.tabulate_comparisons().to_dicts() if found.comparisons else []
     if found.variance is None:
@@ -553,12 +561,11 @@ def answer_noise(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, verdict, found.warnings, origin)
 
 
-def answer_changes(dataset: Dataset, question: Question) -> Answer:
+def answer_changes(dataset: Dataset, question: ChangesArguments) -> Answer:
     """Where a metric changed over the runs of each configuration, in the order of time."""
     from citus_analysis.stats.change_points import FEWEST_TO_TRACK
     from citus_analysis.tracking import track
 
-    assert isinstance(question, ChangesQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = track([dataset], question.metric, pool=tuple(question.pool), only=dict(question.only)).to_dict()
     series = found["series"]
     assert isinstance(series, list)  # noqa: S101 - to_dict makes it one
@@ -598,11 +605,10 @@ def answer_changes(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, verdict, warnings, {"table": "runs"})
 
 
-def answer_slow_statements(dataset: Dataset, question: Question) -> Answer:
+def answer_slow_statements(dataset: Dataset, question: ServerArguments) -> Answer:
     """Statements by total time, and the longest single executions with their records."""
     from citus_analysis.serverlogs import server_profile
 
-    assert isinstance(question, ServerQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = server_profile(dataset, since=question.since, until=question.until, resources=question.resources)
     if found.by_fingerprint.is_empty():
         raise InsufficientDataError("the logs report no statement", hint="set log_min_duration_statement")
@@ -645,9 +651,8 @@ def answer_slow_statements(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, warnings=found.warnings, origin=origin)
 
 
-def answer_trace(dataset: Dataset, question: Question) -> Answer:
+def answer_trace(dataset: Dataset, question: TraceArguments) -> Answer:
     """The spans of one statement, each with the record that reported it."""
-    assert isinstance(question, TraceQuestion)  # noqa: S101 - TOOLS names this kind for this function
     statements = dataset.scan("statements")
     if question.trace_id is None:
         chosen = statements.sort("total_us", descending=True, nulls_last=True).head(1).collect()
@@ -684,9 +689,8 @@ def answer_trace(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, origin={"table": "spans"})
 
 
-def answer_log_lines(dataset: Dataset, question: Question) -> Answer:
+def answer_log_lines(dataset: Dataset, question: LinesArguments) -> Answer:
     """Records of server logs, with secrets removed."""
-    assert isinstance(question, LinesQuestion)  # noqa: S101 - TOOLS names this kind for this function
     paths = dataset.table("sources").select("source_id", source=pl.col("path").cast(pl.String))
     events = dataset.scan("log_events")
     if question.source:
@@ -715,12 +719,11 @@ def answer_log_lines(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, origin={"table": "log_events"})
 
 
-def answer_plans(dataset: Dataset, question: Question) -> Answer:
+def answer_plans(dataset: Dataset, question: PlansArguments) -> Answer:
     """Statements whose plan changed, and those that are undecided."""
     from citus_analysis.plans import plan_changes
     from citus_analysis.plans.changes import describe_history
 
-    assert isinstance(question, PlansQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = plan_changes(dataset, question.resources)
     if not found.executions:
         raise InsufficientDataError("no plan of an execution was logged", hint="load auto_explain on the servers")
@@ -758,9 +761,8 @@ def answer_plans(dataset: Dataset, question: Question) -> Answer:
     return Answer(describe_history(found), rows, verdict, found.warnings, {"tables": "plans, plan_nodes"})
 
 
-def answer_sql(dataset: Dataset, question: Question) -> Answer:
+def answer_sql(dataset: Dataset, question: SqlArguments) -> Answer:
     """Rows of a SELECT over the dataset's tables."""
-    assert isinstance(question, SqlQuestion)  # noqa: S101 - TOOLS names this kind for this function
     found = _select(dataset, question.query)
     rows = found.head(question.rows).with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String)).to_dicts()
     more = [f"the first {question.rows} of {found.height} rows"] if found.height > question.rows else []
@@ -774,9 +776,8 @@ def _select(dataset: Dataset, query: str) -> pl.DataFrame:
         return dataset.sql(query)
 
 
-def answer_origin(dataset: Dataset, question: Question) -> Answer:
+def answer_origin(dataset: Dataset, question: OriginArguments) -> Answer:
     """The sources of a run's numbers, with the line that states each client's throughput."""
-    assert isinstance(question, OriginQuestion)  # noqa: S101 - TOOLS names this kind for this function
     runs = dataset.table("runs").filter(run_id=question.run)
     if runs.is_empty():
         raise UnknownNameError("run", question.run[:120], dataset.table("runs")["run_id"].to_list())
@@ -787,7 +788,7 @@ def answer_origin(dataset: Dataset, question: Question) -> Answer:
     return Answer(says, rows, origin={"tables": "runs, clients"})
 
 
-def answer_limits(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG001 - each tool takes a question
+def answer_limits(dataset: Dataset, question: ToolArguments) -> Answer:  # noqa: ARG001 - each tool takes a question
     """What cannot be answered, and why."""
     runs, tables = dataset.table("runs"), dataset.tables()
     needs = (
@@ -814,26 +815,42 @@ def answer_limits(dataset: Dataset, question: Question) -> Answer:  # noqa: ARG0
 
 
 TOOLS: Final[Mapping[str, Tool]] = {
-    "inspect": Tool("What was read: formats, sources, tables and their rows.", Question, answer_inspect),
-    "runs": Tool("Configurations measured, runs by status, mean throughput with interval.", RunsQuestion, answer_runs),
-    "compare": Tool(
+    "inspect": _make_tool("What was read: formats, sources, tables and their rows.", ToolArguments, answer_inspect),
+    "runs": _make_tool(
+        "Configurations measured, runs by status, mean throughput with interval.", RunsArguments, answer_runs
+    ),
+    "compare": _make_tool(
         "Compare runs, like with like: faster, slower, equivalent or inconclusive, with the ratio's interval, n, and "
         "what would decide an inconclusive one. Use this, never means of your own, to judge a difference.",
-        CompareQuestion,
+        CompareArguments,
         answer_compare,
     ),
-    "scale": Tool("Speedup and efficiency over workers or threads, with intervals.", ScaleQuestion, answer_scale),
-    "why": Tool("Where a difference of response times comes from, in parts that add up.", WhyQuestion, answer_why),
-    "what_if": Tool(
-        "Predicted effect of a change that was not measured, with interval.", WhatIfQuestion, answer_what_if
+    "scale": _make_tool(
+        "Speedup and efficiency over workers or threads, with intervals.", ScaleArguments, answer_scale
     ),
-    "noise": Tool("Where the variance between runs of one configuration comes from.", NoiseQuestion, answer_noise),
-    "changes": Tool("Where a metric changed over successive runs of a configuration.", ChangesQuestion, answer_changes),
-    "slow_statements": Tool("Statements by total time in the server logs.", ServerQuestion, answer_slow_statements),
-    "trace": Tool("One traced statement: its spans over the nodes.", TraceQuestion, answer_trace),
-    "log_lines": Tool("Records of server logs at a place, or of a kind or severity.", LinesQuestion, answer_log_lines),
-    "plans": Tool("Statements whose plan changed: node, time, cost before and after.", PlansQuestion, answer_plans),
-    "sql": Tool("Rows of one SELECT over the dataset's tables.", SqlQuestion, answer_sql),
-    "limits": Tool("What these data do not support, and why.", Question, answer_limits),
-    "origin": Tool("The files and bytes that a run's throughput is from.", OriginQuestion, answer_origin),
+    "why": _make_tool(
+        "Where a difference of response times comes from, in parts that add up.", WhyArguments, answer_why
+    ),
+    "what_if": _make_tool(
+        "Predicted effect of a change that was not measured, with interval.", WhatIfArguments, answer_what_if
+    ),
+    "noise": _make_tool(
+        "Where the variance between runs of one configuration comes from.", NoiseArguments, answer_noise
+    ),
+    "changes": _make_tool(
+        "Where a metric changed over successive runs of a configuration.", ChangesArguments, answer_changes
+    ),
+    "slow_statements": _make_tool(
+        "Statements by total time in the server logs.", ServerArguments, answer_slow_statements
+    ),
+    "trace": _make_tool("One traced statement: its spans over the nodes.", TraceArguments, answer_trace),
+    "log_lines": _make_tool(
+        "Records of server logs at a place, or of a kind or severity.", LinesArguments, answer_log_lines
+    ),
+    "plans": _make_tool(
+        "Statements whose plan changed: node, time, cost before and after.", PlansArguments, answer_plans
+    ),
+    "sql": _make_tool("Rows of one SELECT over the dataset's tables.", SqlArguments, answer_sql),
+    "limits": _make_tool("What these data do not support, and why.", ToolArguments, answer_limits),
+    "origin": _make_tool("The files and bytes that a run's throughput is from.", OriginArguments, answer_origin),
 }

@@ -223,7 +223,6 @@ def list_out_of_range_names(
 
     Example:
         >>> import pyarrow as pa
-        >>> from citus_analysis.core.possible_values import get_unit_bounds as bounds_of_unit
         >>> rows = pa.record_batch({"reads_per_s": [2.0, 9.2e18], "utilization_percent": [100.4, 214748364.7]})
         >>> list_out_of_range_names(rows, {name: get_unit_bounds(name) for name in rows.schema.names}).to_pylist()
         [None, 'reads_per_s, utilization_percent']

@@ -200,10 +200,9 @@ def _time(name: str, text: str, where: str) -> str:
 def _validate_option(name: str, text: str, where: str) -> str:
     # Imports every format, which facts do not need.
     from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX, TIMEZONE
-    from citus_analysis.formats.parsing.registry import collect_known_options as known_options
     from citus_analysis.formats.parsing.time_zones import get_timezone
 
-    known = known_options()
+    known = collect_known_options()
     if name not in known:
         raise UnknownNameError(f"fact ({where})", name, (*FACTS, *known))
     # A log_line_prefix ends with a space, which belongs to it.

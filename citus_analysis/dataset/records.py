@@ -25,16 +25,13 @@ from citus_analysis.spans.executions import (
     FILE_COLUMNS,
     LOG_PARTS,
     USED,
-    Arrays,
-    Bring,
     NotInOrder,
-    Pass,
-    give_back,
+    SessionStore,
     group_sessions,
-    keep_in_memory,
     list_log_files,
     order_log_files,
 )
+from citus_analysis.spans.spilling import Arrays, Restore, keep_in_memory, release_free_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
 
 # The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
 #
-# Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays aside
+# Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the store spills
 # stay in memory if the records are few, else in files of the staging folder.
 
 #: Records up to which everything stays in memory.
@@ -68,7 +65,7 @@ def consume_records(
     *,
     distributed: bool,
     jobs: int = 1,
-) -> Pass:
+) -> SessionStore:
     """The records of one iteration, taken in.
 
     Args:
@@ -76,7 +73,7 @@ def consume_records(
         dataset: folder of the dataset.
         chosen: resource and iteration.
         nodes: rows of table `nodes` of the resource.
-        folder: for the arrays that are laid aside.
+        folder: for the arrays that are spilled.
         distributed: the servers form a cluster.
         jobs: parts that are read at the same time.
 
@@ -89,9 +86,9 @@ def consume_records(
     is_large = rows > IN_MEMORY
     if is_large:
         # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
-        give_back()
-    keep = partial(spill_arrays, folder, count()) if is_large else keep_in_memory
-    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
+        release_free_memory()
+    spill = partial(spill_arrays, folder, count()) if is_large else keep_in_memory
+    records = SessionStore(files, nodes, distributed, spill, groups=1 + rows // PAIRED_RECORDS)
     # A few records are taken in sooner than threads start.
     ahead = int(rows > _TAKEN_AT_ONCE)
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
@@ -99,7 +96,7 @@ def consume_records(
     with closing(prefetch_in_thread(_iterate_log_columns(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
         records.consume(batches, ahead)
     if is_large:
-        give_back()
+        release_free_memory()
     return records
 
 
@@ -191,7 +188,7 @@ def _select_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordB
     return rows if named.all() else rows.filter(pl.Series(named).to_arrow())
 
 
-def spill_arrays(folder: Path, numbers: Iterator[int], arrays: Arrays) -> Bring:
+def spill_arrays(folder: Path, numbers: Iterator[int], arrays: Arrays) -> Restore:
     """Write arrays to files; they are removed when they are read for the last time."""
     number = next(numbers)
     files = {name: (folder / f"{number:06}-{name}", items.dtype) for name, items in arrays.items()}
@@ -232,7 +229,7 @@ def consume_records_by_session(
     folder: Path,
     *,
     distributed: bool,
-) -> Pass:
+) -> SessionStore:
     """The records of one iteration, sorted by session and taken in.
 
     Args:
@@ -240,17 +237,17 @@ def consume_records_by_session(
         scan: returns the rows of given parts.
         chosen: condition that selects the rows of the iteration.
         nodes: rows of `nodes` of the resource.
-        folder: for files of groups, and for the arrays that are laid aside.
+        folder: for files of groups, and for the arrays that are spilled.
         distributed: the servers form a cluster.
     """
     rows = sum(part.rows for part in parts)
-    keep = partial(spill_arrays, folder, count()) if rows > IN_MEMORY else keep_in_memory
+    spill = partial(spill_arrays, folder, count()) if rows > IN_MEMORY else keep_in_memory
     files = list_log_files(*(scan([part]).filter(chosen) for part in parts))
-    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
+    records = SessionStore(files, nodes, distributed, spill, groups=1 + rows // PAIRED_RECORDS)
     with TemporaryDirectory(prefix="groups-", dir=folder) as name:
         records.consume_sorted(_iterate_groups(parts, scan, chosen, nodes, Path(name)))
     if rows > IN_MEMORY:
-        give_back()
+        release_free_memory()
     return records
 
 

@@ -47,7 +47,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
-from citus_analysis.formats.parsing.client_reports import Metric, make_metric_frame
+from citus_analysis.formats.parsing.client_reports import MetricCell, make_metric_frame
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.operations import OVERALL
 
@@ -331,7 +331,7 @@ def _tables(run: BexhomaRun) -> dict[str, pl.DataFrame]:
         "completed": run.throughput_ops_s is not None or bool(run.queries) or "Geo Times [s]" in run.numbers,
     }
     one = len({connection for _, connection in run.queries}) == 1
-    metrics: list[Metric] = [
+    metrics: list[MetricCell] = [
         *((OVERALL, heading, None, value) for heading, value in run.numbers.items()),
         *((query, "time" if one else f"time, {of}", "ms", value) for (query, of), value in run.queries.items()),
     ]

@@ -34,7 +34,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
-from citus_analysis.formats.parsing.client_reports import Metric, make_metric_frame
+from citus_analysis.formats.parsing.client_reports import MetricCell, make_metric_frame
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed
 from citus_analysis.formats.parsing.json_records import convert_to_finite_number, parse_json_document
 from citus_analysis.operations import OVERALL
@@ -191,7 +191,7 @@ def _client(found: ClickbenchResult) -> pl.DataFrame:
 
 
 def _metrics(found: ClickbenchResult) -> pl.DataFrame:
-    rows: list[Metric] = [(OVERALL, *_TOTALS[name], value) for name, value in found.totals.items()]
+    rows: list[MetricCell] = [(OVERALL, *_TOTALS[name], value) for name, value in found.totals.items()]
     for query, times in enumerate(found.times):
         for position, second in zip(POSITIONS, times, strict=True):
             if second is not None:

@@ -46,8 +46,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Content
-from citus_analysis.formats.parsing.client_reports import Metric as Metric_metric_rows
-from citus_analysis.formats.parsing.client_reports import make_metric_frame
+from citus_analysis.formats.parsing.client_reports import MetricCell, make_metric_frame
 from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.operations import OVERALL
 from citus_analysis.texts.metric_names import COUNTS, Metric, parse_metric, parse_percentile
@@ -699,7 +698,7 @@ def build_tables(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
         if first != column.header:
             raise FormatError(f"{first!r} and {column.header!r} are the same latency", place="line 1")
     columns = list(_iterate_metric_columns(roles))
-    metrics: list[list[Metric_metric_rows]] = [
+    metrics: list[list[MetricCell]] = [
         [(section, name, unit, value) for section, name, unit, values in columns if (value := values[row]) is not None]
         for row in range(len(roles.lines))
     ]

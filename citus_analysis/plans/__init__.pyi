@@ -3,6 +3,6 @@ from .changes import PlanHistory as PlanHistory
 from .changes import plan_changes as plan_changes
 from .study import PlanStudy as PlanStudy
 from .study import plan_study as plan_study
-from .study import tasks_beside_traces as tasks_beside_traces
+from .study import compare_tasks_with_traces as compare_tasks_with_traces
 
 __all__: list[str]

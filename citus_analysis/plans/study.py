@@ -2,7 +2,7 @@
 
 - `plan_study` computes all tables of a dataset at once;
 - `measure_nodes`, `measure_tasks`, `task_skew`: single tables;
-- `tasks_beside_traces`: tasks with the sampled executions on the same shard.
+- `compare_tasks_with_traces`: tasks with the sampled executions on the same shard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from citus_analysis.units import US_PER_MS
 
 # Total times of the nodes of a plan, and the error of the planner's estimate of rows.
 
-__all__ = ["PlanStudy", "plan_study", "tasks_beside_traces"]
+__all__ = ["PlanStudy", "compare_tasks_with_traces", "plan_study"]
 
 #: The columns that identify a plan.
 KEY: Final = ("resource", "source_id", "plan")
@@ -201,7 +201,7 @@ def compute_task_skew(plan_nodes: Frame) -> pl.DataFrame:
 
 
 @return_callers_frame_kind
-def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
+def compare_tasks_with_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
     """Tasks of plans with the sampled executions on the same shard of the same resource.
 
     The executions may be of other statements than the plan's, because only the shard is compared.
@@ -255,7 +255,7 @@ class PlanStudy:
     Attributes:
         plans: the table `plans` with `label`.
         nodes: result of :func:`measure_nodes`, with `label`.
-        tasks: result of :func:`tasks_beside_traces`, with `label`.
+        tasks: result of :func:`compare_tasks_with_traces`, with `label`.
         skew: result of :func:`compute_task_skew`, with `label`.
         shown: at most 8 plans to be drawn: plans with times, the longest first, then plans without times.
         warnings: limitations of the numbers.
@@ -305,7 +305,12 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
     )
     plans, nodes, tasks, skew = (
         _add_plan_labels(frame, labels)
-        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, executions), compute_task_skew(nodes))
+        for frame in (
+            plans,
+            measure_nodes(nodes),
+            compare_tasks_with_traces(nodes, executions),
+            compute_task_skew(nodes),
+        )
     )
     return PlanStudy(
         plans, nodes, tasks, skew, tuple(_choose_shown_plans(plans, nodes, tasks)), tuple(_write_plan_warnings(plans))

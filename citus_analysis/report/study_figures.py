@@ -40,7 +40,7 @@ from citus_analysis.report.scalability import (
     scaling_panels,
 )
 from citus_analysis.runs.selection import Selection, matching, select_runs
-from citus_analysis.spans import beside_clients, study_profile, time_histogram
+from citus_analysis.spans import compare_with_clients, study_profile, time_histogram
 from citus_analysis.spans.profile import ProfileStudy
 from citus_analysis.stats.findings import FindingNumber, ReportFinding, state
 from citus_analysis.texts.words import join_words, pluralize
@@ -160,7 +160,7 @@ class StudyMaterial:
     @cached_property
     def percentiles(self) -> pl.DataFrame:
         """Times of sampled statements beside the clients' latency."""
-        return beside_clients(self.profile, self.dataset, level=self.level)
+        return compare_with_clients(self.profile, self.dataset, level=self.level)
 
 
 @dataclass(frozen=True)
@@ -548,12 +548,12 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Table 5.4", "percentiles of INSERT on the server beside the clients' latency", ("profile", "percentiles"),
-        'ca.spans.beside_clients(study, ds).filter(statement="INSERT")', f"{_TRACES}, of INSERT",
+        'ca.spans.compare_with_clients(study, ds).filter(statement="INSERT")', f"{_TRACES}, of INSERT",
         _make_percentiles_item("INSERT"),
     ),
     StudyItem(
         "Table 5.5", "the same by share of sampled operations", ("profile", "percentiles"),
-        'ca.spans.beside_clients(study, ds).sort("sampled_percent")', _TRACES, _make_percentiles_item(),
+        'ca.spans.compare_with_clients(study, ds).sort("sampled_percent")', _TRACES, _make_percentiles_item(),
     ),
     StudyItem(
         "Table 5.6", "mean, standard deviation and interval by connections",
@@ -568,7 +568,7 @@ _ITEMS: Final = (
     ),
     StudyItem(
         "Table 5.8", "percentiles of SELECT on the server beside the clients' latency", ("profile", "percentiles"),
-        'ca.spans.beside_clients(study, ds).filter(statement="SELECT")', f"{_TRACES}, of SELECT",
+        'ca.spans.compare_with_clients(study, ds).filter(statement="SELECT")', f"{_TRACES}, of SELECT",
         _make_percentiles_item("SELECT"),
     ),
     StudyItem(

@@ -1,5 +1,5 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
-from .profile import beside_clients as beside_clients
+from .profile import compare_with_clients as compare_with_clients
 from .coarse import coarse_profile as coarse_profile
 from .coarse import log_line_profile as log_line_profile
 from .composition import critical_path as critical_path

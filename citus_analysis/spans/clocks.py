@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.type_aliases import Floats
-from citus_analysis.spans.ordered_arrays import Integers, find_group_starts, sort_rows_stably
+from citus_analysis.spans.ordered_arrays import AnyIntegers, find_group_starts, sort_rows_stably
 
 #: Times in server logs are truncated to milliseconds.
 RESOLUTION_US: Final = 1000.0
@@ -67,7 +67,7 @@ class OffsetBounds:
         low, high = line.offset_low - line.offset, line.offset_high - line.offset
         return OffsetBounds(self.time, self.low + further + low, self.high + further + high)
 
-    def take(self, chosen: NDArray[np.bool_] | Integers | slice) -> OffsetBounds:
+    def take(self, chosen: NDArray[np.bool_] | AnyIntegers | slice) -> OffsetBounds:
         """The bounds of some pairs."""
         return OffsetBounds(self.time[chosen], self.low[chosen], self.high[chosen])
 

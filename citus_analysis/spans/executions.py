@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
 from math import isqrt
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import numpy as np
 import polars as pl
@@ -39,12 +36,12 @@ from citus_analysis.formats.pglog.assembly import (
     Rules,
     concatenate_items,
     copy_items,
-    place_items,
     select_items,
 )
 from citus_analysis.formats.pglog.compiled import RECORD_EVENTS, RECORD_NUMBERS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
-from citus_analysis.spans.ordered_arrays import Flags, Indices, Integers, changes, number_groups
+from citus_analysis.spans.ordered_arrays import AnyIntegers, Flags, Indices, changes, number_groups
+from citus_analysis.spans.spilling import Arrays, Restore, Spill, SpilledGroups
 
 # The rules by which records of server logs belong to statement executions, and the order of records by session.
 #
@@ -198,14 +195,14 @@ class TextNumbers:
 
     Example:
         >>> numbers = TextNumbers()
-        >>> numbers.of("worker1"), numbers.of("worker2"), numbers.of("worker1"), numbers.texts
+        >>> numbers.get_number("worker1"), numbers.get_number("worker2"), numbers.get_number("worker1"), numbers.texts
         (0, 1, 0, ['worker1', 'worker2'])
     """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def of(self, text: str) -> int:
+    def get_number(self, text: str) -> int:
         """The number of a text."""
         return self._numbers.setdefault(text, len(self._numbers))
 
@@ -214,7 +211,7 @@ class TextNumbers:
         """All texts, by their numbers."""
         return list(self._numbers)
 
-    def named(self, numbers: NDArray[np.int32]) -> pa.Array | pl.Series:
+    def look_up(self, numbers: NDArray[np.int32]) -> pa.Array | pl.Series:
         """The texts of some numbers; null for :data:`NO_NUMBER`."""
         if not self._numbers:
             return make_null_array(pa.large_string(), len(numbers))
@@ -257,7 +254,7 @@ class AssemblyTexts:
     names: TextNumbers = field(default_factory=TextNumbers)
 
     def __post_init__(self) -> None:
-        if self.names.of("<unnamed>") != UNNAMED:
+        if self.names.get_number("<unnamed>") != UNNAMED:
             raise ValueError("names must be numbered from the unnamed statement")
 
 
@@ -287,7 +284,7 @@ def _look_up_codes(array: pa.DictionaryArray, code: Callable[[str], int], missin
 
 
 def _look_up_text_numbers(array: pa.Array, numbers: TextNumbers) -> NDArray[np.int32] | None:
-    return None if array.null_count == len(array) else _look_up_numbers(array, numbers.of, NO_NUMBER)
+    return None if array.null_count == len(array) else _look_up_numbers(array, numbers.get_number, NO_NUMBER)
 
 
 def _look_up_numbers(array: pa.Array, number: Callable[[str], int], missing: int) -> NDArray[np.int32]:
@@ -529,7 +526,7 @@ def build_executions(
         "duration_us": make_number_array(items["duration_us"].copy(), items["phases"] > 0),
         "execution": make_number_array(numbers.astype(np.uint32)),
         "node": _list_file_nodes(files)[items["source"].copy()],
-        "other_shards": texts.shards.named(items["other_shards"].copy()),
+        "other_shards": texts.shards.look_up(items["other_shards"].copy()),
     }
     if only_linked:
         return make_column_frame(columns)
@@ -545,7 +542,7 @@ def _list_file_nodes(files: pl.DataFrame) -> pl.Series:
 
 
 def _extract_statement_kinds(items: NDArray[np.void]) -> pa.Array:
-    # The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
+    # The values under nulls must be valid codes, too, or sessions that were spilled could not be restored.
     codes = items["statement_kind"].copy()
     return make_number_array(codes % NO_CODE, codes != NO_CODE)
 
@@ -586,7 +583,7 @@ def _find_host_nodes(items: NDArray[np.void], nodes: pl.DataFrame, hosts: Sequen
     return names[number]
 
 
-def place(offset: str) -> pl.Expr:
+def make_position_expr(offset: str) -> pl.Expr:
     """One number that orders the records of a node over all of its files."""
     return pl.col("source").cast(pl.Int64) * FILE_ROOM + pl.col(offset)
 
@@ -636,112 +633,7 @@ def build_log_coverage(done: Assembled, times: NDArray[np.int64], files: pl.Data
     return make_column_frame(columns)
 
 
-# Structures divided into groups, which are laid aside block by block, so that not all need to be in memory.
-
-#: Arrays by name: structures, or numbers.
-Arrays = Mapping[str, np.ndarray]
-
-#: Most bytes in memory before they are laid aside.
-BLOCK_BYTES: Final = 32 * 2**20
-
-
-class Bring(Protocol):
-    """Brings arrays back that were laid aside."""
-
-    def __call__(self, *, again: bool = False) -> Arrays:
-        """The arrays; they can be brought back once, and further times after calls with `again`."""
-
-
-#: Lays arrays aside.
-Keep = Callable[[Arrays], Bring]
-
-
-def keep_in_memory(arrays: Arrays) -> Bring:
-    """Keep arrays in memory.
-
-    Example:
-        >>> keep_in_memory({"numbers": np.arange(2)})()["numbers"].tolist()
-        [0, 1]
-    """
-
-    def bring(*, again: bool = False) -> Arrays:  # noqa: ARG001 - of the protocol; they stay
-        return arrays
-
-    return bring
-
-
-@dataclass
-class Divided:
-    """Arrays of one length, whose items belong to groups.
-
-    Args:
-        keep: lays blocks aside.
-        groups: number of groups; a single group stays in memory.
-
-    Example:
-        >>> halves = Divided(keep_in_memory, groups=2)
-        >>> halves.add(np.array([0, 1, 0]), {"numbers": np.arange(3)})
-        >>> halves.finish()
-        >>> halves.joined([0])["numbers"].tolist(), halves.joined([1])["numbers"].tolist()
-        ([0, 2], [1])
-    """
-
-    keep: Keep
-    groups: int
-    waiting_bytes: int = 0
-    _waiting: list[tuple[Integers, Arrays]] = field(default_factory=list)
-    _blocks: defaultdict[int, list[tuple[int, Bring]]] = field(default_factory=lambda: defaultdict(list))
-    _none: Arrays = field(default_factory=dict)
-
-    def add(self, numbers: Integers, arrays: Arrays) -> None:
-        """Add items, each to the group of its number."""
-        self._none = {name: items[:0] for name, items in arrays.items()}
-        self._waiting.append((numbers.astype(np.uint16), arrays))
-        self.waiting_bytes += sum(items.nbytes for items in arrays.values())
-        if self.groups > 1 and self.waiting_bytes >= BLOCK_BYTES:
-            self.finish()
-
-    def finish(self) -> None:
-        """Lay the last items aside, after all were added."""
-        if not self._waiting:
-            return
-        numbers = np.concatenate([some for some, _ in self._waiting])
-        block = {name: concatenate_items([arrays[name] for _, arrays in self._waiting]) for name in self._none}
-        # Released before as much is ordered.
-        self._waiting, self.waiting_bytes = [], 0
-        if self.groups == 1:
-            self._blocks[0].append((len(numbers), keep_in_memory(block)))
-            return
-        order = np.argsort(numbers, kind="stable")
-        ordered = {name: select_items(items, order) for name, items in block.items()}
-        ends = np.cumsum(np.bincount(numbers, minlength=self.groups)).tolist()
-        for group, (begin, end) in enumerate(pairwise([0, *ends])):
-            if end > begin:
-                kept = self.keep({name: items[begin:end] for name, items in ordered.items()})
-                self._blocks[group].append((end - begin, kept))
-
-    def joined(self, groups: Iterable[int], *, again: bool = False) -> Arrays:
-        """The items of some groups, group by group, in the order in which they were added.
-
-        Args:
-            groups: numbers of the groups.
-            again: keep the items for a further call.
-        """
-        laid = [self._blocks.get(group, []) if again else self._blocks.pop(group, []) for group in groups]
-        joined = {
-            name: np.empty(sum(count for blocks in laid for count, _ in blocks), items.dtype)
-            for name, items in self._none.items()
-        }
-        begin = 0
-        # One block after the other, because all of them and the result would be in memory twice.
-        for count, bring in chain.from_iterable(laid):
-            for name, items in bring(again=again).items():
-                place_items(joined[name], begin, items)
-            begin += count
-        return joined
-
-
-def sort_arrays_by_number(numbers: Integers, arrays: Arrays) -> Arrays:
+def sort_arrays_by_number(numbers: AnyIntegers, arrays: Arrays) -> Arrays:
     """The same items sorted by their numbers; items of equal numbers stay in order.
 
     Example:
@@ -787,19 +679,19 @@ class SessionCells:
         return of_gpid * self.shards + shard % self.shards
 
 
-# Sessions of an iteration in pieces: records are read in a single pass, in the order of their logs if each session is
+# Sessions of an iteration in chunks: records are read in a single pass, in the order of their logs if each session is
 # in order there, else sorted by session.
 #
-# The executions of a piece ended at about the same place in the logs, or belong to some of the sessions. The few facts
-# by which tasks and children are paired are collected over all pieces; the rest is laid aside until pairs are known.
+# The executions of a chunk ended at about the same place in the logs, or belong to some of the sessions. The few facts
+# by which tasks and children are paired are collected over all pieces; the rest is spilled until pairs are known.
 
-#: Fewest executions of a piece.
-PIECE_EXECUTIONS: Final = 2**15
+#: Fewest executions of a chunk.
+CHUNK_EXECUTIONS: Final = 2**15
 
 #: Columns of the records of one source, by name, in the order of the source.
 Columns = Mapping[str, pa.Array]
 
-_LAID_ASIDE: Final = ("executions", "phases", "locals")
+_SPILLED: Final = ("executions", "phases", "locals")
 
 
 class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by session instead
@@ -807,38 +699,38 @@ class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by
 
 
 @dataclass(frozen=True)
-class SessionPiece:
+class SessionChunk:
     """Some executions with their phases and local executions, but without their tasks.
 
     Attributes:
         first: number of the first execution.
         count: number of executions.
-        bring: returns the arrays that were laid aside.
+        restore: returns the arrays, which were spilled.
     """
 
     first: int
     count: int
-    bring: Bring
+    restore: Restore
 
 
 @dataclass
-class Pass:
-    """One pass over the records of an iteration.
+class SessionStore:
+    """The sessions of an iteration, from one pass over its records.
 
     Args:
         files: the log files, as in :class:`Sessions`.
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
-        keep: lays arrays aside and returns a function that brings them back.
+        spill: takes arrays out of memory and returns what restores them.
         groups: fewest groups in which tasks and children are paired; only groups in progress are in memory.
     """
 
     files: pl.DataFrame
     nodes: pl.DataFrame
     distributed: bool
-    keep: Keep
+    spill: Spill
     groups: int = 1
-    pieces: list[SessionPiece] = field(default_factory=list)
+    chunks: list[SessionChunk] = field(default_factory=list)
     _failed: list[Arrays] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _copied: list[Indices] = field(default_factory=list)
@@ -850,14 +742,14 @@ class Pass:
         self._assembly = make_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = AssemblyTexts()
         self._cells = SessionCells.of(self.groups)
-        self._linked, self._silent, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(3))
+        self._linked, self._silent, self._tasks = (SpilledGroups(self.spill, self._cells.count) for _ in range(3))
 
     def consume(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
-        """Read all records; lay the executions of a piece aside while the next piece is assembled.
+        """Read all records; spill the executions of a chunk while the next chunk is assembled.
 
         Args:
             batches: number of the source and records of it, in the order of the log files.
-            ahead: most pieces that are assembled meanwhile; 0: no thread is started.
+            ahead: most chunks that are assembled meanwhile; 0: no thread is started.
 
         Raises:
             NotInOrder: they must be sorted by session (:meth:`consume_sorted`).
@@ -875,9 +767,9 @@ class Pass:
         self._consume(self._add_by_session(groups), ahead)
 
     def _consume(self, added: Iterable[None], ahead: int) -> None:
-        with closing(prefetch_in_thread(self._assemble(added), "sessions", ahead)) as pieces:
-            for done in pieces:
-                self._lay_aside(done)
+        with closing(prefetch_in_thread(self._assemble(added), "sessions", ahead)) as chunks:
+            for done in chunks:
+                self._spill(done)
         for one in (self._linked, self._silent, self._tasks):
             one.finish()
         # If statements name several shards, or children sent tasks, what belongs together may be in another cell;
@@ -908,15 +800,15 @@ class Pass:
             yield
 
     def _assemble(self, added: Iterable[None]) -> Iterator[Assembled]:
-        """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
+        """The executions that ended, chunk by chunk; the last chunk contains the rest and may be empty."""
         assembly = self._assembly
         for _ in added:
-            if assembly.waiting >= PIECE_EXECUTIONS:
+            if assembly.waiting >= CHUNK_EXECUTIONS:
                 yield {name: copy_items(items) for name, items in assembly.take().items()}
         assembly.end()
         yield {name: copy_items(items) for name, items in assembly.take().items()}
 
-    def _lay_aside(self, done: Assembled) -> None:
+    def _spill(self, done: Assembled) -> None:
         executions = done["executions"]
         of_child = (
             (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
@@ -933,45 +825,45 @@ class Pass:
         self._tasks.add(self._cells.numbers(tasks["gpid"], tasks["shard_id"]), {"tasks": tasks})
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
-        kept = self.keep({name: done[name] for name in _LAID_ASIDE})
-        self.pieces.append(SessionPiece(self._first, len(executions), kept))
+        restore = self.spill({name: done[name] for name in _SPILLED})
+        self.chunks.append(SessionChunk(self._first, len(executions), restore))
         self._first += len(executions)
 
-    def group(self, number: int, known: Sessions, *, again: bool = False) -> Sessions:
+    def select_group(self, number: int, known: Sessions, *, again: bool = False) -> Sessions:
         """The facts by which a group is paired: tasks, children on shards, executions that failed.
 
         Args:
             number: number of the group.
-            known: result of :meth:`failed`.
+            known: result of :meth:`find_failed`.
             again: keep the facts for a further call.
         """
         together = self._cells.count // self.groups
         cells = range(number * together, (number + 1) * together)
-        linked = self._linked.joined(cells, again=again)
+        linked = self._linked.restore(cells, again=again)
         if self._are_unreported:
-            silent = self._silent.joined(cells, again=again)
+            silent = self._silent.restore(cells, again=again)
             linked = {name: concatenate_items([items, silent[name]]) for name, items in linked.items()}
         ordered = sort_arrays_by_number(linked["numbers"], linked) if together > 1 or self._are_unreported else linked
-        executions = self._facts(ordered)
+        executions = self._build_linked_executions(ordered)
         # Released before as much is read again.
         del linked, ordered
-        sent = self._tasks.joined(cells, again=again)
+        sent = self._tasks.restore(cells, again=again)
         if together > 1:
             sent = sort_arrays_by_number(sent["tasks"]["execution"], sent)
         tasks = build_session_tasks(sent["tasks"], self.files, self.nodes, self._texts)
         return replace(known, tasks=tasks, executions=executions)
 
-    def _facts(self, linked: Arrays) -> pl.DataFrame:
+    def _build_linked_executions(self, linked: Arrays) -> pl.DataFrame:
         executions, numbers = linked["executions"], linked["numbers"]
         return build_executions(executions, numbers, self.files, self._texts, only_linked=True)
 
-    def failed(self) -> Sessions:
+    def find_failed(self) -> Sessions:
         """The executions that failed, and the facts about all sessions."""
         small = {name: concatenate_items(items) for name, items in self._small.items()}
         failed = {name: concatenate_items([one[name] for one in self._failed]) for name in self._failed[0]}
         return Sessions(
             sources=self.files,
-            executions=self._facts(failed),
+            executions=self._build_linked_executions(failed),
             gaps=build_record_gaps(small, self.files),
             coverage=build_log_coverage(
                 small, self._assembly.times, self.files, np.concatenate([np.zeros(0, np.intp), *self._copied])
@@ -979,10 +871,10 @@ class Pass:
             begins=build_session_begins(small),
         )
 
-    def sessions(self, piece: SessionPiece) -> Sessions:
-        """The content of a piece without its tasks."""
-        numbers = np.arange(piece.first, piece.first + piece.count)
-        return Sessions(self.files, **build_execution_frames(piece.bring(), numbers, self.files, self._texts))
+    def restore_chunk(self, chunk: SessionChunk) -> Sessions:
+        """The content of a chunk without its tasks."""
+        numbers = np.arange(chunk.first, chunk.first + chunk.count)
+        return Sessions(self.files, **build_execution_frames(chunk.restore(), numbers, self.files, self._texts))
 
 
 def _is_silent_execution(executions: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -1055,16 +947,3 @@ def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: in
     packed = sizes.select("component", group=(pl.col("records").cum_sum() - pl.col("records")) // most_records)
     numbered = packed.with_columns(group=pl.col("group").rank("dense").cast(pl.Int32) - 1)
     return placed.join(numbered, on="component", maintain_order="left").select("node", "pid", "group")
-
-
-# Return freed memory to the system, because allocators keep it in blocks of sizes that may not be needed again.
-
-
-def give_back() -> None:
-    """Return the free memory of the allocators of the C library and of Arrow to the system.
-
-    This takes some milliseconds. A C library without `malloc_trim` (that is, other than glibc) keeps its free memory.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    pa.default_memory_pool().release_unused()

@@ -23,7 +23,8 @@ values first. If two offsets are about equally likely, tasks are paired by order
 `ambiguous`.
 
 Clock offsets depend on all sessions. All other steps concern only sessions that work for one another, so they are done
-for one group of such sessions at a time: collect the claims of all groups, judge them together, then match each group.
+for one group of such sessions at a time: collect the facts about the candidate pairs of all groups, classify all pairs
+together, then match each group.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from citus_analysis.core.arrow_arrays import make_number_array
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import SAME_CLOCK, TOLERANCE_US, ClockLine, OffsetBounds, fit_steps
-from citus_analysis.spans.executions import GPID_NODE_FACTOR, Sessions, list_numbered_nodes, place
+from citus_analysis.spans.executions import GPID_NODE_FACTOR, Sessions, list_numbered_nodes, make_position_expr
 from citus_analysis.spans.ordered_arrays import (
+    AnyIntegers,
     Flags,
     Indices,
-    Integers,
     changes,
     find_group_starts,
     number_groups,
@@ -55,16 +56,15 @@ from citus_analysis.spans.ordered_arrays import (
 from citus_analysis.spans.pairing import (
     NO_VALUES,
     UNREPORTED,
-    Claims,
+    CandidatePairs,
     NodePair,
-    Ordered,
-    Rest,
+    PairFacts,
     StreamFacts,
+    UnmatchedItems,
     is_unique_in_stream,
     make_microseconds_expr,
 )
-from citus_analysis.texts.words import choose_noun_form
-from citus_analysis.texts.words import pluralize as counted_counted_words
+from citus_analysis.texts.words import choose_noun_form, pluralize
 
 if TYPE_CHECKING:
     from citus_analysis.spans.pairing import Streams
@@ -78,12 +78,12 @@ _OF_CHILD: Final = ("child_duration_us", "child_pid", "child_extended", "child_c
 
 _NO_ROWS: Final = np.zeros(0, np.uint32)
 
-_NONE: Final = pl.DataFrame(
+_NO_PAIRS: Final = pl.DataFrame(
     schema={"task": pl.UInt32, "child": pl.UInt32, "proven": pl.Boolean, "ambiguous": pl.Boolean}
 )
 
 #: Pairs with values that occur once in their stream, which suffice to show that the order of two nodes is not shifted.
-_WITNESSES: Final = 3
+_LEAST_UNIQUE: Final = 3
 #: Fewest pairs between two nodes that are doubted, because a handful of statements is regular by chance.
 _LEAST_DOUBTED: Final = 20
 #: Most statements in a row that a child's log may have lost at its begin without a trace.
@@ -110,7 +110,7 @@ class Clocks:
     undecided: frozenset[NodePair]
     doubtful: frozenset[NodePair]
 
-    def line(self, nodes: NodePair) -> ClockLine | None:
+    def get_line(self, nodes: NodePair) -> ClockLine | None:
         """The offset between two nodes that share a stream."""
         return _find_clock_line(nodes, self.exact) or self.guessed.get(nodes)
 
@@ -120,8 +120,8 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class PairVerdicts:
-    """The judgement of the pairs of a group of sessions.
+class PairClasses:
+    """What the candidate pairs of a group of sessions are.
 
     Attributes:
         exact: the pairs that are proven by order.
@@ -158,45 +158,45 @@ class Matching:
     clocks: Clocks
 
 
-def judge(
-    claims: Sequence[Claims], coverage: pl.DataFrame, rests: Callable[[list[Flags]], Iterable[Rest]]
-) -> tuple[list[PairVerdicts], Clocks]:
+def classify_pairs(
+    facts: Sequence[PairFacts], coverage: pl.DataFrame, unmatched: Callable[[list[Flags]], Iterable[UnmatchedItems]]
+) -> tuple[list[PairClasses], Clocks]:
     """Decide which pairs are proven, and estimate the offsets of the clocks.
 
     Args:
-        claims: claims of all groups of sessions.
+        facts: facts about the candidate pairs of all groups of sessions.
         coverage: as in :attr:`Sessions.coverage`, of all sessions.
-        rests: returns the tasks and children without the proven pairs, by group; called only if the offset of some
+        unmatched: returns the tasks and children without the proven pairs, by group; called only if the offset of some
             nodes does not follow from pairs.
     """
-    lines = _fit_clock_lines(claims, [~one.contradicted for one in claims])
+    lines = _fit_clock_lines(facts, [~one.contradicted for one in facts])
     times = (coverage[name].to_physical().cast(pl.Float64).fill_null(np.nan) for name in ("first_time", "last_time"))
     extents = zip(*times, coverage["under_way"], strict=True)
     logs = {node: _LogExtent(*extent) for node, extent in zip(coverage["node"], extents, strict=True)}
-    verdicts = _drop_doubtful_pairs(claims, lines, logs, [_find_proven_pairs(one, lines, logs) for one in claims])
-    proven = [one.exact for one in verdicts]
-    exact = lines if all(flags.all() for flags in proven) else _fit_clock_lines(claims, proven)
-    shared = sorted({key for one in claims for key in one.shared})
+    classes = _drop_doubtful_pairs(facts, lines, logs, [_find_proven_pairs(one, lines, logs) for one in facts])
+    proven = [one.exact for one in classes]
+    exact = lines if all(flags.all() for flags in proven) else _fit_clock_lines(facts, proven)
+    shared = sorted({key for one in facts for key in one.shared})
     guessed = {key: line for key in shared if key not in exact and (line := _find_clock_line(key, exact))}
     unknown = [key for key in shared if key not in exact and key not in guessed]
-    found = _guess_clocks(unknown, _join_rests(rests(proven)), exact) if unknown else {}
+    found = _guess_clocks(unknown, _join_unmatched(unmatched(proven)), exact) if unknown else {}
     guessed |= {key: line for key, (line, _) in found.items()}
     by_content = frozenset(key for key, (_, alike) in found.items() if alike)
-    doubts = [(one.by_nodes, verdict.doubtful) for one, verdict in zip(claims, verdicts, strict=True)]
+    doubts = [(one.by_nodes, own_classes.doubtful) for one, own_classes in zip(facts, classes, strict=True)]
     doubtful = {key for by_nodes, own in doubts for key, rows in by_nodes.items() if own[rows].any()}
-    return verdicts, Clocks(exact, guessed, by_content, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
+    return classes, Clocks(exact, guessed, by_content, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
 
 
-def _fit_clock_lines(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
+def _fit_clock_lines(facts: Sequence[PairFacts], chosen: Sequence[Flags]) -> _Lines:
     """The offsets of clocks that follow from chosen pairs."""
     fitted = {}
-    order = StreamOrder.of(claims)
+    order = StreamOrder.of(facts)
     # One pair of nodes after the other, so that the bounds of one pair of nodes are in memory at a time.
-    for key in dict.fromkeys(key for one in claims for key in one.by_nodes):
-        rows = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
+    for key in dict.fromkeys(key for one in facts for key in one.by_nodes):
+        rows = [one.by_nodes.get(key, _NO_ROWS) for one in facts]
         rows = [own[flags[own]] for own, flags in zip(rows, chosen, strict=True)]
         if any(map(len, rows)):
-            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(*_collect_session_bounds(claims, order, rows))
+            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(*_collect_session_bounds(facts, order, rows))
     return fitted
 
 
@@ -214,33 +214,32 @@ class StreamOrder(NamedTuple):
     session: NDArray[np.int32]
 
     @classmethod
-    def of(cls, claims: Sequence[Claims]) -> StreamOrder:
-        """The order of the streams of some claims."""
-        gpid = np.concatenate([one.streams.gpid for one in claims])
-        order = np.lexsort((np.concatenate([one.streams.shard for one in claims]), gpid))
+    def of(cls, facts: Sequence[PairFacts]) -> StreamOrder:
+        """The order of the streams of some facts."""
+        gpid = np.concatenate([one.streams.gpid for one in facts])
+        order = np.lexsort((np.concatenate([one.streams.shard for one in facts]), gpid))
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
-        begins = np.cumsum([0, *(len(one.streams.gpid) for one in claims)]).tolist()
+        begins = np.cumsum([0, *(len(one.streams.gpid) for one in facts)]).tolist()
         return cls(begins, place, (number_groups(changes(gpid[order])) - 1).astype(np.int32))
 
 
 def _collect_session_bounds(
-    claims: Sequence[Claims], streams: StreamOrder, rows: list[Integers]
+    facts: Sequence[PairFacts], streams: StreamOrder, rows: list[AnyIntegers]
 ) -> tuple[OffsetBounds, NDArray[np.int32]]:
     """The bounds of some pairs and the number of the session of each, in the same order as without groups.
 
     The order matters because some of several equal bounds are considered late. The list `rows` is emptied.
     """
-    of_pair = [
-        streams.place[begin + one.get_stream(own)]
-        for one, own, begin in zip(claims, rows, streams.begins, strict=False)
+    places = [
+        streams.place[begin + one.get_stream(own)] for one, own, begin in zip(facts, rows, streams.begins, strict=False)
     ]
-    placed = np.concatenate(of_pair)
-    del of_pair
+    placed = np.concatenate(places)
+    del places
     order = np.argsort(placed, kind="stable")
     # One array after the other: each takes tens of megabytes.
     arrays = (
-        np.concatenate([getattr(one.bounds, name)[own] for one, own in zip(claims, rows, strict=True)])[order]
+        np.concatenate([getattr(one.bounds, name)[own] for one, own in zip(facts, rows, strict=True)])[order]
         for name in ("time", "low", "high")
     )
     bounds = OffsetBounds(*arrays)
@@ -259,57 +258,51 @@ class _LogExtent(NamedTuple):
 _NO_LOG: Final = _LogExtent(np.nan, np.nan, under_way=True)
 
 
-def _find_proven_pairs(claims: Claims, lines: _Lines, logs: Mapping[str, _LogExtent]) -> Flags:
+def _find_proven_pairs(facts: PairFacts, lines: _Lines, logs: Mapping[str, _LogExtent]) -> Flags:
     """The pairs of streams whose order proves them (see the module's docstring)."""
-    count = len(claims.shorter)
-    proven = np.zeros(len(claims.first), np.bool_)
+    count = len(facts.shorter)
+    proven = np.zeros(len(facts.first), np.bool_)
     heads = np.zeros(count, np.bool_)
-    heads[claims.first] = True
-    for key, rows in claims.by_nodes.items():
+    heads[facts.first] = True
+    for key, rows in facts.by_nodes.items():
         if key in lines and not _is_contradicted(key, lines):
-            bounds = claims.bounds.take(rows)
-            contradicts = (
-                (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows] | claims.contradicted[rows]
-            )
+            bounds = facts.bounds.take(rows)
+            contradicts = (lines[key].violation(bounds) > TOLERANCE_US) | facts.shorter[rows] | facts.contradicted[rows]
             # The pairs of a stream are between the same nodes, and adjacent.
             at = np.flatnonzero(heads[rows])
-            own, offset = claims.get_stream(rows[at]), lines[key].at(bounds.time[at])
+            own, offset = facts.get_stream(rows[at]), lines[key].at(bounds.time[at])
             alike = ~np.logical_or.reduceat(contradicts, at)
-            proven[own] = alike & _is_fully_logged(
-                claims.streams, own, offset, *(logs.get(one, _NO_LOG) for one in key)
-            )
-    return np.repeat(proven, np.diff(claims.first, append=count))
+            proven[own] = alike & _is_fully_logged(facts.streams, own, offset, *(logs.get(one, _NO_LOG) for one in key))
+    return np.repeat(proven, np.diff(facts.first, append=count))
 
 
 def _drop_doubtful_pairs(
-    claims: Sequence[Claims], lines: _Lines, logs: Mapping[str, _LogExtent], proven: Sequence[Flags]
-) -> list[PairVerdicts]:
+    facts: Sequence[PairFacts], lines: _Lines, logs: Mapping[str, _LogExtent], proven: Sequence[Flags]
+) -> list[PairClasses]:
     """The proven pairs, without those whose order may be shifted."""
     doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
     for key, line in lines.items():
         if key[0] == key[1] or key[::-1] in lines:
             continue
-        chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
+        chosen = [one.by_nodes.get(key, _NO_ROWS) for one in facts]
         chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
         # Contents may show that the order is not shifted.
-        own = zip(claims, chosen, strict=True)
+        own = zip(facts, chosen, strict=True)
         once = sum(int(is_unique_in_stream(one.get_stream(rows), one.values[rows]).sum()) for one, rows in own)
-        if sum(map(len, chosen)) < _LEAST_DOUBTED or once >= _WITNESSES:
+        if sum(map(len, chosen)) < _LEAST_DOUBTED or once >= _LEAST_UNIQUE:
             continue
-        for one, rows, flags in zip(claims, chosen, doubtful, strict=True):
+        for one, rows, flags in zip(facts, chosen, doubtful, strict=True):
             flags[rows] = _may_be_shifted(one, rows, line, logs[key[1]].begins)
-    known = zip(claims, proven, doubtful, strict=True)
-    return [
-        PairVerdicts(own & ~doubts, doubts, one.values != NO_VALUES, one.contradicted) for one, own, doubts in known
-    ]
+    known = zip(facts, proven, doubtful, strict=True)
+    return [PairClasses(own & ~doubts, doubts, one.values != NO_VALUES, one.contradicted) for one, own, doubts in known]
 
 
-def _may_be_shifted(claims: Claims, rows: Integers, line: ClockLine, child_begins: float) -> Flags:
+def _may_be_shifted(facts: PairFacts, rows: AnyIntegers, line: ClockLine, child_begins: float) -> Flags:
     """Whether a child's log may have lost statements at its begin: it does not reach far back before a stream."""
     if not len(rows):
         return np.zeros(0, np.bool_)
-    first = find_group_starts(claims.get_stream(rows))
-    time = claims.bounds.time[rows]
+    first = find_group_starts(facts.get_stream(rows))
+    time = facts.bounds.time[rows]
     count = np.diff(first, append=len(rows))
     begins, ends = time[first], time[first + count - 1]
     lost = _MOST_LOST * (ends - begins) / np.maximum(count - 1, 1)
@@ -348,59 +341,61 @@ def _is_fully_logged(
     return np.asarray(~lost_children & ~lost_tasks & (seen | (not child.under_way)))
 
 
-def _guess_clocks(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, tuple[ClockLine, bool]]:
+def _guess_clocks(
+    unknown: Sequence[NodePair], unmatched: UnmatchedItems, exact: _Lines
+) -> dict[NodePair, tuple[ClockLine, bool]]:
     """The result of :func:`~...streams.guess_clock` for pairs of nodes without an exact pair."""
     # Imported late, because complete logs do not need it.
     from citus_analysis.spans.pairing import guess_clock
 
-    streams = _build_stream_pairs(_own(rest))
+    streams = _build_stream_pairs(_select_unshared(unmatched))
     found: dict[NodePair, tuple[ClockLine, bool]] = {}
     # Pairs of nodes that have only shared streams give no offset.
     for key in (one for one in unknown if one in streams):
-        witnesses = [
+        others = [
             (streams[other], between)
             for other in streams
             if other[0] == key[0] and other != key and (between := _find_clock_line((other[1], key[1]), exact))
         ]
-        if guess := guess_clock(streams[key], witnesses):
+        if guess := guess_clock(streams[key], others):
             found[key] = guess
     return found
 
 
-def _join_rests(rests: Iterable[Rest]) -> Rest:
-    """The rests of several groups of sessions, with distinct numbers of streams."""
+def _join_unmatched(groups: Iterable[UnmatchedItems]) -> UnmatchedItems:
+    """The items of several groups of sessions, with distinct numbers of streams."""
     tasks, children, begin = [], [], 0
-    for rest in rests:
-        tasks.append(rest.tasks.with_columns(pl.col("stream") + begin))
-        children.append(rest.children.with_columns(pl.col("stream") + begin))
-        begin += int(rest.tasks["stream"].to_numpy().max(initial=0)) + 1
-    return Rest(pl.concat(tasks), pl.concat(children))
+    for own in groups:
+        tasks.append(own.tasks.with_columns(pl.col("stream") + begin))
+        children.append(own.children.with_columns(pl.col("stream") + begin))
+        begin += int(own.tasks["stream"].to_numpy().max(initial=0)) + 1
+    return UnmatchedItems(pl.concat(tasks), pl.concat(children))
 
 
-def _own(rest: Rest) -> Rest:
+def _select_unshared(unmatched: UnmatchedItems) -> UnmatchedItems:
     """Streams with tasks of one backend."""
-    return Rest(*(side.filter(~pl.col("shared")) for side in (rest.tasks, rest.children)))
+    return UnmatchedItems(*(side.filter(~pl.col("shared")) for side in (unmatched.tasks, unmatched.children)))
 
 
-def _convert_to_child_clock(rest: Rest, clocks: Clocks) -> Rest:
+def _convert_to_child_clock(unmatched: UnmatchedItems, clocks: Clocks) -> UnmatchedItems:
     """Shared streams, with the tasks of all their parents in order of time, on the clock of the children's node."""
     parts = [
         part.with_columns(pl.col("begins", "ends") + pl.Series(line.at(part["ends"].to_numpy())))
-        for key, part in _iterate_node_pairs(rest.tasks.filter("shared"))
-        if (line := clocks.line(key))
+        for key, part in _iterate_node_pairs(unmatched.tasks.filter("shared"))
+        if (line := clocks.get_line(key))
     ]
     if not parts:
-        return Rest(rest.tasks.clear(), rest.children.clear())
+        return UnmatchedItems(unmatched.tasks.clear(), unmatched.children.clear())
     tasks = pl.concat(parts).sort("stream", "ends", "number").with_columns(parent_node="child_node")
-    children = rest.children.join(tasks, on="stream", how="semi", maintain_order="left")
-    return Rest(tasks, children.with_columns(parent_node="child_node"))
+    children = unmatched.children.join(tasks, on="stream", how="semi", maintain_order="left")
+    return UnmatchedItems(tasks, children.with_columns(parent_node="child_node"))
 
 
-def _build_stream_pairs(rest: Rest) -> dict[NodePair, Streams]:
+def _build_stream_pairs(unmatched: UnmatchedItems) -> dict[NodePair, Streams]:
     from citus_analysis.spans.pairing import Streams
 
-    children = dict(_iterate_node_pairs(rest.children))
-    return {key: Streams(part, children[key]) for key, part in _iterate_node_pairs(rest.tasks)}
+    children = dict(_iterate_node_pairs(unmatched.children))
+    return {key: Streams(part, children[key]) for key, part in _iterate_node_pairs(unmatched.tasks)}
 
 
 def _iterate_node_pairs(frame: pl.DataFrame) -> Iterator[tuple[NodePair, pl.DataFrame]]:
@@ -408,25 +403,25 @@ def _iterate_node_pairs(frame: pl.DataFrame) -> Iterator[tuple[NodePair, pl.Data
     return (((str(parent), str(child)), part) for (parent, child), part in parts.items())
 
 
-def build_matching(ordered: Ordered, verdict: PairVerdicts, clocks: Clocks) -> Matching:
+def build_matching(candidates: CandidatePairs, own_classes: PairClasses, clocks: Clocks) -> Matching:
     """The proven pairs of a group of sessions, and the pairs from an alignment of the rest."""
-    exact = verdict.exact
-    tasks, children = ordered.tasks, ordered.children
+    exact = own_classes.exact
+    tasks, children = candidates.tasks, candidates.children
     count = tasks.frame.height
     child, match, ambiguous = np.zeros(count, np.uint32), np.full(count, _UNMATCHED, np.uint8), np.zeros(count, bool)
     proof = np.full(count, _UNPROVEN, np.uint8)
     executions = children.frame["child"].to_numpy()
-    rows = tasks.row[ordered.task[exact]]
-    child[rows] = executions[children.row[ordered.child[exact]]]
+    rows = tasks.row[candidates.task[exact]]
+    child[rows] = executions[children.row[candidates.child[exact]]]
     match[rows] = _EXACT
-    proof[rows] = np.where(verdict.alike[exact], _BY_BOTH, _BY_ORDER)
-    aligned = _NONE if len(rows) == count else _align_remaining_pairs(ordered.rest(exact), clocks)
+    proof[rows] = np.where(own_classes.alike[exact], _BY_BOTH, _BY_ORDER)
+    aligned = _NO_PAIRS if len(rows) == count else _align_remaining_pairs(candidates.select_unmatched(exact), clocks)
     rows, proven = aligned["task"].to_numpy(), aligned["proven"].to_numpy()
     child[rows], ambiguous[rows] = aligned["child"], aligned["ambiguous"]
     match[rows], proof[rows] = np.where(proven, _EXACT, _INFERRED), np.where(proven, _BY_CONTENT, _UNPROVEN)
-    only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
-    rows = tasks.row[ordered.task[only]]
-    child[rows], match[rows], ambiguous[rows] = executions[children.row[ordered.child[only]]], _INFERRED, True
+    only = candidates.find_between(clocks.doubtful & clocks.undecided, own_classes.doubtful)
+    rows = tasks.row[candidates.task[only]]
+    child[rows], match[rows], ambiguous[rows] = executions[children.row[candidates.child[only]]], _INFERRED, True
     # Executions are numbered in the order of the frame.
     of_child = np.where(match != _UNMATCHED, np.searchsorted(executions, child), -1)
     found = tasks.frame.with_row_index("task").with_columns(
@@ -440,27 +435,27 @@ def build_matching(ordered: Ordered, verdict: PairVerdicts, clocks: Clocks) -> M
     if found["task_us"].null_count():
         pairs = found.filter(~UNREPORTED)
         unreported = found.filter(UNREPORTED & pl.col("child").is_not_null())
-    contradicted = tasks.frame.select("parent_node", "child_node")[tasks.row[ordered.task[verdict.contradicted]]]
+    contradicted = tasks.frame.select("parent_node", "child_node")[tasks.row[candidates.task[own_classes.contradicted]]]
     known = children.frame.select("gpid", "child_node", "child")[children.row]
     return Matching(pairs, unreported, contradicted, known, clocks)
 
 
-def _align_remaining_pairs(rest: Rest, clocks: Clocks) -> pl.DataFrame:
+def _align_remaining_pairs(unmatched: UnmatchedItems, clocks: Clocks) -> pl.DataFrame:
     """Align tasks and children without a proven partner, one pair of nodes after the other."""
-    if rest.tasks.is_empty():
-        return _NONE
+    if unmatched.tasks.is_empty():
+        return _NO_PAIRS
     found = [
         streams.align(line)
-        for part in (_own(rest), _convert_to_child_clock(rest, clocks))
+        for part in (_select_unshared(unmatched), _convert_to_child_clock(unmatched, clocks))
         for key, streams in _build_stream_pairs(part).items()
-        if (line := clocks.line(key))
+        if (line := clocks.get_line(key))
     ]
-    nodes = rest.tasks.select("number", "parent_node", "child_node").unique("number")
+    nodes = unmatched.tasks.select("number", "parent_node", "child_node").unique("number")
     sure = {key for key in nodes.select("parent_node", "child_node").unique().iter_rows() if clocks.is_proven(key)}
     known = pl.DataFrame(sorted(sure), schema=["parent_node", "child_node"], orient="row").cast(pl.Categorical)
     tasks = nodes.join(known, on=["parent_node", "child_node"], how="semi")["number"]
     proven = pl.col("alike") & pl.col("task").is_in(tasks.implode())
-    return pl.concat([_NONE, *(one.select("task", "child", proven.alias("proven"), "ambiguous") for one in found)])
+    return pl.concat([_NO_PAIRS, *(one.select("task", "child", proven.alias("proven"), "ambiguous") for one in found)])
 
 
 def _find_clock_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
@@ -519,7 +514,7 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
         *("gpid", "shard_id"),
         child="execution",
         child_node="node",
-        place=place("opener_offset"),
+        place=make_position_expr("opener_offset"),
         child_begin=make_microseconds_expr("opener_time"),
         child_end=make_microseconds_expr("end_time"),
     )
@@ -611,7 +606,7 @@ def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
     return pl.concat([tasks, children, *counts], how="diagonal_relaxed")
 
 
-def match_quality(
+def tabulate_match_quality(
     counts: Sequence[pl.DataFrame], clocks: Clocks, identity: Mapping[str, object], coverage: pl.DataFrame
 ) -> pl.DataFrame:
     """Table `match_quality` of an iteration.
@@ -646,8 +641,8 @@ def _describe_pair_warning(
     nouns = {"unmatched_tasks": "task", "unmatched_children": "child", "inferred": "pair"}
     tasks, children, pairs = (f"{own[name]} {choose_noun_form(own[name], noun)}" for name, noun in nouns.items())
     refuted, found = (
-        counted_counted_words(own["contradicted"], "pair"),
-        counted_counted_words(own["unreported"], "child"),
+        pluralize(own["contradicted"], "pair"),
+        pluralize(own["unreported"], "child"),
     )
     texts = {
         "contradicted": f"{refuted} by order refuted by the values of their statements: not made",
@@ -663,7 +658,7 @@ def _describe_pair_warning(
     elif nodes in clocks.undecided:
         warnings.append("the offset of the clocks is unknown: nothing was aligned")
     warnings += [
-        f"the logs of node {node} hold {counted_counted_words(number, 'repeated record')}: left out"
+        f"the logs of node {node} hold {pluralize(number, 'repeated record')}: left out"
         for node, number in copies
         if node in nodes
     ]
@@ -671,7 +666,7 @@ def _describe_pair_warning(
 
 
 def tabulate_clock_offsets(clocks: Clocks, identity: Mapping[str, object]) -> pl.DataFrame:
-    """Table `tabulate_clock_offsets` of an iteration: the offset of the clocks of each pair of nodes that has pairs.
+    """Table `clock_offsets` of an iteration: the offset of the clocks of each pair of nodes that has pairs.
 
     A pair of nodes has one row, or, if a clock was set meanwhile, one row per stretch of time between two steps.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from citus_analysis.core.arrow_arrays import make_number_array
 
 Flags = NDArray[np.bool_]
-Integers = NDArray[np.integer]
+AnyIntegers = NDArray[np.integer]
 Indices = NDArray[np.intp]
 
 _DIGIT: Final = 16
@@ -39,7 +39,7 @@ def find_group_starts(values: NDArray[np.generic]) -> Indices:
     return np.flatnonzero(changes(values))
 
 
-def is_single_value(values: Integers) -> Flags:
+def is_single_value(values: AnyIntegers) -> Flags:
     """Whether each value occurs only once; the values may have any order.
 
     Example:
@@ -70,7 +70,7 @@ def number_group_places(begins: Flags) -> Indices:
     return np.arange(len(begins)) - np.repeat(first, np.diff(first, append=len(begins)))
 
 
-def sort_rows_stably(key: Integers, rows: Indices) -> Indices:
+def sort_rows_stably(key: AnyIntegers, rows: Indices) -> Indices:
     """Rows sorted by the key (not negative) that they point to; rows with equal keys stay in order.
 
     A radix sort, 16 bits at a time: digits that are equal in all keys, or already in order, are only compared.

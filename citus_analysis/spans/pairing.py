@@ -22,8 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.type_aliases import Floats
-from citus_analysis.core.type_aliases import Integers as Integers_array_types
+from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.spans.clocks import (
     RESOLUTION_US,
     TOLERANCE_US,
@@ -32,11 +31,11 @@ from citus_analysis.spans.clocks import (
     find_most_agreed_offset,
     fit_clock,
 )
-from citus_analysis.spans.executions import Sessions, place
+from citus_analysis.spans.executions import Sessions, make_position_expr
 from citus_analysis.spans.ordered_arrays import (
+    AnyIntegers,
     Flags,
     Indices,
-    Integers,
     changes,
     find_group_starts,
     is_single_value,
@@ -69,7 +68,7 @@ def has_other_values(some: NDArray[np.int32], others: NDArray[np.int32]) -> Flag
     return np.asarray((some != others) & (some != NO_VALUES) & (others != NO_VALUES) & ((some ^ others) & _NUMBER == 0))
 
 
-def number_contents(stream: Integers, values: NDArray[np.int32]) -> NDArray[np.int64]:
+def number_contents(stream: AnyIntegers, values: NDArray[np.int32]) -> NDArray[np.int64]:
     """One number for the stream (less than 2**31) and the values of each statement."""
     return np.asarray(stream.astype(np.int64) << 32 | values.astype(np.int64) & 0xFFFFFFFF)
 
@@ -85,13 +84,13 @@ def is_occurring_in(contents: NDArray[np.int64], others: NDArray[np.int64]) -> F
     return np.asarray(np.isin(contents, others) & (contents & 0xFFFFFFFF != NO_VALUES))
 
 
-def is_unique_in_stream(stream: Integers, values: NDArray[np.int32]) -> Flags:
+def is_unique_in_stream(stream: AnyIntegers, values: NDArray[np.int32]) -> Flags:
     """Whether each statement has values that no other statement of its stream has."""
     return np.asarray(is_single_value(number_contents(stream, values)) & (values != NO_VALUES))
 
 
 def repeat_elsewhere(
-    stream: Integers, values: NDArray[np.int32], other_stream: Integers, other_values: NDArray[np.int32]
+    stream: AnyIntegers, values: NDArray[np.int32], other_stream: AnyIntegers, other_values: NDArray[np.int32]
 ) -> Flags:
     """Whether the values of each statement occur among those of the other side in its stream."""
     return is_occurring_in(number_contents(stream, values), number_contents(other_stream, other_values))
@@ -258,15 +257,15 @@ class StreamItems:
         """Number of elements of each stream."""
         return np.diff(self.first, append=len(self.row))
 
-    def complete_counts(self) -> Indices:
+    def count_complete(self) -> Indices:
         """Number of complete elements of each stream."""
         return np.add.reduceat(self.complete, self.first, dtype=np.intp) if len(self.first) else self.first
 
-    def left(self, rest: Flags) -> pl.DataFrame:
+    def select_for_alignment(self, chosen: Flags) -> pl.DataFrame:
         """Some elements, with the columns that their alignment needs."""
-        row = self.row[rest]
+        row = self.row[chosen]
         numbers = self.frame["child"].to_numpy()[row] if "child" in self.frame else row
-        own = {name: getattr(self, name)[rest] for name in ("stream", "begins", "ends", "length", "values", "shared")}
+        own = {name: getattr(self, name)[chosen] for name in ("stream", "begins", "ends", "length", "values", "shared")}
         return pl.DataFrame(
             own | {"child_node": self.frame["child_node"].gather(row), "number": numbers.astype(np.uint32)}
         )
@@ -292,8 +291,8 @@ class StreamFacts:
 
 
 @dataclass(frozen=True)
-class Claims:
-    """The facts of pairs that their judgement needs: a twentieth of the memory of their records.
+class PairFacts:
+    """The facts of candidate pairs that their classification needs: a twentieth of the memory of their records.
 
     Attributes:
         by_nodes: the pairs of each pair of nodes.
@@ -306,7 +305,7 @@ class Claims:
         shared: pairs of nodes with a stream that has tasks and children.
     """
 
-    by_nodes: dict[NodePair, Integers]
+    by_nodes: dict[NodePair, AnyIntegers]
     bounds: OffsetBounds
     shorter: Flags
     contradicted: Flags
@@ -315,13 +314,13 @@ class Claims:
     streams: StreamFacts
     shared: frozenset[NodePair]
 
-    def get_stream(self, rows: Integers) -> Indices:
+    def get_stream(self, rows: AnyIntegers) -> Indices:
         """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
 
 
 @dataclass(frozen=True)
-class Rest:
+class UnmatchedItems:
     """Tasks and children without a proven partner, in the streams that have both.
 
     Columns are those of :class:`~citus_analysis.spans.pairing.Streams`, `parent_node`, `child_node` and
@@ -333,7 +332,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class CandidatePairs:
     """Pairs of the n-th task of each stream with its n-th child, as long as both sequences are complete.
 
     Attributes:
@@ -351,8 +350,8 @@ class Ordered:
     task: Indices
     child: Indices
 
-    def claims(self, sessions: Sessions) -> Claims:
-        """The facts of the pairs that their judgement needs."""
+    def collect_facts(self, sessions: Sessions) -> PairFacts:
+        """The facts of the pairs that their classification needs."""
         task, child = self.tasks, self.children
         first = find_group_starts(self.stream)
         heads = task.row[self.task[first]]
@@ -362,13 +361,17 @@ class Ordered:
         surplus = _find_first_surplus(self, task, child), _find_first_surplus(self, child, task)
         streams = StreamFacts(gpid, shard, session_begins, *surplus)
         shorter = child.length[self.child] > task.length[self.task] + 1
-        contradicted, values = self._contents()
+        contradicted, values = self._compare_contents()
         # Of millions of pairs, these numbers are in memory until all clocks are known.
-        by_nodes: dict[NodePair, Integers] = {key: rows.astype(np.uint32) for key, rows in self._by_nodes().items()}
-        return Claims(by_nodes, self._bounds(), shorter, contradicted, values, first, streams, self._share_rows())
+        by_nodes: dict[NodePair, AnyIntegers] = {
+            key: rows.astype(np.uint32) for key, rows in self._group_by_nodes().items()
+        }
+        return PairFacts(
+            by_nodes, self._compute_bounds(), shorter, contradicted, values, first, streams, self._find_shared_nodes()
+        )
 
-    def _contents(self) -> tuple[Flags, NDArray[np.int32]]:
-        """`contradicted` and `values` of :class:`Claims`."""
+    def _compare_contents(self) -> tuple[Flags, NDArray[np.int32]]:
+        """`contradicted` and `values` of :class:`PairFacts`."""
         asked, ran = self.tasks.values[self.task], self.children.values[self.child]
         alike = asked == ran
         contradicted = np.zeros(len(alike), np.bool_)
@@ -380,46 +383,50 @@ class Ordered:
             contradicted[unlike] |= repeat_elsewhere(stream, asked[unlike], children.stream, children.values)
         return contradicted, np.where(alike, asked, np.int32(NO_VALUES))
 
-    def rest(self, exact: Flags) -> Rest:
+    def select_unmatched(self, exact: Flags) -> UnmatchedItems:
         """Tasks and children without a proven partner; `exact` marks the proven pairs."""
         tasks, children = self.tasks, self.children
         task, child = np.ones(len(tasks.row), np.bool_), np.ones(len(children.row), np.bool_)
         task[self.task[exact]], child[self.child[exact]] = False, False
         task &= np.isin(tasks.stream, children.stream[child])
         child &= np.isin(children.stream, tasks.stream[task])
-        left = tasks.left(task).with_columns(parent_node=tasks.frame["parent_node"].gather(tasks.row[task]))
-        nodes = left.select("stream", "parent_node").unique("stream")
-        return Rest(left, children.left(child).join(nodes, on="stream", how="inner", maintain_order="left"))
+        unmatched = tasks.select_for_alignment(task).with_columns(
+            parent_node=tasks.frame["parent_node"].gather(tasks.row[task])
+        )
+        nodes = unmatched.select("stream", "parent_node").unique("stream")
+        return UnmatchedItems(
+            unmatched, children.select_for_alignment(child).join(nodes, on="stream", how="inner", maintain_order="left")
+        )
 
-    def between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
+    def find_between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
         """Indices of the chosen pairs that are between given pairs of nodes."""
         if not nodes or not chosen.any():
             return np.zeros(0, np.intp)
         own: Indices = np.concatenate(
-            [rows for key, rows in self._by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)]
+            [rows for key, rows in self._group_by_nodes().items() if key in nodes] or [np.zeros(0, np.intp)]
         )
         return own[np.flatnonzero(chosen[own])]
 
-    def _bounds(self) -> OffsetBounds:
+    def _compute_bounds(self) -> OffsetBounds:
         ends = self.tasks.ends[self.task]
         low = self.children.ends[self.child] - ends - RESOLUTION_US
         high = self.children.begins[self.child] - self.tasks.begins[self.task] + RESOLUTION_US
         return OffsetBounds(ends, low, high)
 
-    def _by_nodes(self) -> dict[NodePair, Indices]:
+    def _group_by_nodes(self) -> dict[NodePair, Indices]:
         row = self.tasks.row[self.task]
         number = self._node_pairs[row]
         order = sort_rows_stably(number, np.arange(len(row)))
         groups = np.split(order, find_group_starts(number[order])[1:])
-        return {self._names(int(row[group[0]])): group for group in groups if len(group)}
+        return {self._get_nodes(int(row[group[0]])): group for group in groups if len(group)}
 
-    def _share_rows(self) -> frozenset[NodePair]:
+    def _find_shared_nodes(self) -> frozenset[NodePair]:
         heads = self.tasks.shared.copy()
         heads[self.tasks.first] = True
         first = np.flatnonzero(heads)
         row = self.tasks.row[first[np.isin(self.tasks.stream[first], self.children.stream)]]
         _, one = np.unique(self._node_pairs[row], return_index=True)
-        return frozenset(map(self._names, row[one].tolist()))
+        return frozenset(map(self._get_nodes, row[one].tolist()))
 
     @cached_property
     def _node_pairs(self) -> NDArray[np.int64]:
@@ -428,12 +435,12 @@ class Ordered:
         (parent,), (child,) = number_series_values(frame["parent_node"]), number_series_values(frame["child_node"])
         return np.asarray(parent * (child.max(initial=0) + 1) + child)
 
-    def _names(self, row: int) -> NodePair:
+    def _get_nodes(self, row: int) -> NodePair:
         frame = self.tasks.frame
         return str(frame["parent_node"][row]), str(frame["child_node"][row])
 
 
-def pair_by_order(sessions: Sessions) -> Ordered:
+def pair_by_order(sessions: Sessions) -> CandidatePairs:
     """Pair the n-th task of each stream with its n-th child."""
     sessions, numbered = name_anchors(sessions, _select_shard_children(sessions))
     sent = add_unreported_tasks(sessions.tasks, numbered, sessions.executions)
@@ -457,7 +464,7 @@ def _select_shard_children(sessions: Sessions) -> pl.DataFrame:
         *("gpid", "shard_id", "other_shards", "failed", "closed", "values_hash"),
         child="execution",
         child_node="node",
-        place=place("opener_offset"),
+        place=make_position_expr("opener_offset"),
         child_us=pl.when("closed").then("duration_us"),
         child_duration_us="duration_us",
         child_pid="pid",
@@ -547,27 +554,25 @@ def make_microseconds_expr(time: pl.Expr | str) -> pl.Expr:
     return at.cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
 
 
-def _order_by_stream(tasks: StreamItems, children: StreamItems) -> Ordered:
+def _order_by_stream(tasks: StreamItems, children: StreamItems) -> CandidatePairs:
     _, of_task, of_child = np.intersect1d(
         tasks.stream[tasks.first], children.stream[children.first], assume_unique=True, return_indices=True
     )
-    pairs = np.minimum(tasks.complete_counts()[of_task], children.complete_counts()[of_child])
+    pairs = np.minimum(tasks.count_complete()[of_task], children.count_complete()[of_child])
     of_task, of_child, pairs = of_task[pairs > 0], of_child[pairs > 0], pairs[pairs > 0]
     stream = np.repeat(np.arange(len(pairs)), pairs)
     position = number_group_places(changes(stream))
     task, child = tasks.first[of_task][stream] + position, children.first[of_child][stream] + position
-    return Ordered(tasks, children, of_task, of_child, stream, task, child)
+    return CandidatePairs(tasks, children, of_task, of_child, stream, task, child)
 
 
-def _find_first_surplus(ordered: Ordered, side: StreamItems, other: StreamItems) -> Floats:
+def _find_first_surplus(pairs: CandidatePairs, side: StreamItems, other: StreamItems) -> Floats:
     """End of the first item of each stream that comes after the last item of the other side; NaN without one.
 
     If the other side continues, but is incomplete, items without a partner are expected and are no surplus.
     """
-    of_side, of_other = (
-        (ordered.of_task, ordered.of_child) if side is ordered.tasks else (ordered.of_child, ordered.of_task)
-    )
-    paired = np.bincount(ordered.stream, minlength=len(of_side))
+    of_side, of_other = (pairs.of_task, pairs.of_child) if side is pairs.tasks else (pairs.of_child, pairs.of_task)
+    paired = np.bincount(pairs.stream, minlength=len(of_side))
     surplus = np.flatnonzero((other.counts[of_other] == paired) & (side.counts[of_side] > paired))
     ends = np.full(len(of_side), np.nan)
     ends[surplus] = side.ends[side.first[of_side[surplus]] + paired[surplus]]
@@ -600,20 +605,20 @@ class Intervals:
         values: hash of the values of each statement.
     """
 
-    first: Integers_array_types
+    first: Integers
     begin: Floats
     end: Floats
     length: Floats
     values: NDArray[np.int32]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, first: Integers_array_types) -> Intervals:
-        """Those in a frame of :class:`~citus_analysis.spans.pairing.Rest`."""
+    def of(cls, frame: pl.DataFrame, first: Integers) -> Intervals:
+        """Those in a frame of :class:`~citus_analysis.spans.pairing.UnmatchedItems`."""
         begin, end, length = (frame[name].cast(pl.Float64).to_numpy() for name in ("begins", "ends", "length"))
         return cls(first, begin, end, length, frame["values"].to_numpy())
 
     @property
-    def stream(self) -> Integers_array_types:
+    def stream(self) -> Integers:
         """The stream of each."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
@@ -628,14 +633,12 @@ class Alignment:
         alike: whether both have the same values, and neither is compatible with another that has them.
     """
 
-    child: Integers_array_types
+    child: Integers
     ambiguous: Flags
     alike: Flags
 
 
-def find_compatible_pairs(
-    tasks: Intervals, children: Intervals, tolerance: float
-) -> tuple[Integers_array_types, Integers_array_types, Floats]:
+def find_compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[Integers, Integers, Floats]:
     """All compatible pairs, by stream, task and then descending child.
 
     Args:
@@ -671,9 +674,7 @@ def find_compatible_pairs(
 _COMPARABLE: Final = 0.1
 
 
-def _is_excluded_pair(
-    tasks: Intervals, children: Intervals, task: Integers_array_types, child: Integers_array_types
-) -> Flags:
+def _is_excluded_pair(tasks: Intervals, children: Intervals, task: Integers, child: Integers) -> Flags:
     """Whether the contents of tasks and children of a stream exclude that they belong together.
 
     A task that no record reports has nothing but its content to show for it.
@@ -702,19 +703,19 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
         same = has_same_values(tasks.values[task], children.values[child])
         alone = np.flatnonzero(same)[is_only_pair(task[same], child[same])]
         only[task[alone]] = child[alone]
-        _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
-        _fill(tasks, children, partner)
+        _choose_alignment(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
+        _pair_equal_gaps(tasks, children, partner)
     return Alignment(partner, ambiguous, partner == only)
 
 
-def is_only_pair(task: Integers_array_types, child: Integers_array_types) -> Flags:
+def is_only_pair(task: Integers, child: Integers) -> Flags:
     """Whether neither the task nor the child of each compatible pair is in another."""
     return np.asarray((np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1))
 
 
 def _find_heaviest_chains(
     child: list[int], task: list[int], weight: list[float]
-) -> tuple[Integers_array_types, list[float], list[int]]:
+) -> tuple[Integers, list[float], list[int]]:
     """Rank and weight of the heaviest increasing chain that ends in each pair, and the pair before it (-1: none).
 
     `ends` contains the last children of those chains that no chain to a smaller child outweighs.
@@ -748,11 +749,11 @@ def _find_heaviest_chains(
     return np.array(rank, np.int64), total, before
 
 
-def _align(
-    task: Integers_array_types,
-    child: Integers_array_types,
+def _choose_alignment(
+    task: Integers,
+    child: Integers,
     contradiction: Floats,
-    partner: Integers_array_types,
+    partner: Integers,
     ambiguous: Flags,
 ) -> None:
     """Choose the alignment and mark ambiguous tasks. The numbers of different streams are disjoint on both sides."""
@@ -769,7 +770,7 @@ def _align(
     ambiguous[task[chain]] = rivals[rank[chain]] > 1
 
 
-def _fill(tasks: Intervals, children: Intervals, partner: Integers_array_types) -> None:
+def _pair_equal_gaps(tasks: Intervals, children: Intervals, partner: Integers) -> None:
     """Pair tasks and children in order between neighbouring pairs if they are equally many there."""
     paired = np.flatnonzero(partner >= 0)
     gap, stream = np.diff(paired), np.searchsorted(tasks.first, paired, side="right")
@@ -793,7 +794,7 @@ _LEAD: Final = 2.0
 
 #: Children that vote on an offset, and pairs of them with tasks; bounds memory and time.
 _VOTERS: Final = 400
-_BALLOTS: Final = 2_000_000
+_MOST_VOTES: Final = 2_000_000
 
 
 class Streams:
@@ -815,13 +816,13 @@ class Streams:
     def align(self, line: ClockLine) -> pl.DataFrame:
         """The alignment of all streams; `alike`: both have the same values, and neither fits another that has them."""
         tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
-        alignment = align_streams(self._tasks, self._children_by(line), tolerance)
+        alignment = align_streams(self._tasks, self._move_children(line), tolerance)
         task = np.flatnonzero(alignment.child >= 0)
         child = alignment.child[task]
         numbers = {"task": self._numbers[0][task], "child": self._numbers[1][child]}
         return pl.DataFrame(numbers | {"ambiguous": alignment.ambiguous[task], "alike": alignment.alike[task]})
 
-    def votes(self, centre: float, wanted: Wanted) -> OffsetBounds:
+    def list_bounds(self, centre: float, wanted: Wanted) -> OffsetBounds:
         """The offsets that all pairs of a task with a child near a time permit.
 
         Args:
@@ -831,7 +832,7 @@ class Streams:
         near = np.argsort(np.abs(self.children.begin - centre), kind="stable")
         stream = self.children.stream
         sizes = np.diff(self._tasks.first)[stream]
-        chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
+        chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _MOST_VOTES]
         child = np.repeat(chosen, sizes[chosen])
         within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
         task = self._tasks.first[stream[child]] + within
@@ -840,7 +841,7 @@ class Streams:
             if wanted == "once":
                 alike &= self._once[0][task] & self._once[1][child]
             task, child = task[alike], child[alike]
-        return self._bounds(task, child)
+        return self._compute_bounds(task, child)
 
     @cached_property
     def _once(self) -> tuple[Flags, Flags]:
@@ -848,14 +849,14 @@ class Streams:
         tasks, children = self._tasks, self.children
         return is_unique_in_stream(tasks.stream, tasks.values), is_unique_in_stream(children.stream, children.values)
 
-    def agreeing(self, line: ClockLine, centre: float, reach: float) -> OffsetBounds:
+    def list_unique_bounds(self, line: ClockLine, centre: float, reach: float) -> OffsetBounds:
         """Bounds from pairs near a time of which neither task nor child is compatible with another, given a line."""
-        task, child, _ = find_compatible_pairs(self._tasks, self._children_by(line), TOLERANCE_US)
+        task, child, _ = find_compatible_pairs(self._tasks, self._move_children(line), TOLERANCE_US)
         alone = is_only_pair(task, child)
         near = np.abs(self.children.begin[child] - centre) <= reach
-        return self._bounds(task[alone & near], child[alone & near])
+        return self._compute_bounds(task[alone & near], child[alone & near])
 
-    def _bounds(self, task: NDArray[np.intp], child: NDArray[np.intp]) -> OffsetBounds:
+    def _compute_bounds(self, task: NDArray[np.intp], child: NDArray[np.intp]) -> OffsetBounds:
         tasks, children = self._tasks, self.children
         long_enough = ~(children.length[child] > tasks.length[task] + 1)
         task, child = task[long_enough], child[long_enough]
@@ -863,20 +864,22 @@ class Streams:
         high = children.begin[child] - tasks.begin[task] + RESOLUTION_US
         return OffsetBounds(tasks.end[task], low, high)
 
-    def _children_by(self, line: ClockLine) -> Intervals:
+    def _move_children(self, line: ClockLine) -> Intervals:
         """The children on the clock of the tasks."""
         offset = line.at(self.children.begin - line.offset)
         return replace(self.children, begin=self.children.begin - offset, end=self.children.end - offset)
 
 
-def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> tuple[ClockLine, bool] | None:
+def guess_clock(
+    streams: Streams, other_streams: Sequence[tuple[Streams, ClockLine]] = ()
+) -> tuple[ClockLine, bool] | None:
     """The offset that most tasks and children agree on, followed from there over the whole log.
 
-    Tasks and children with the same values are asked first: only they prove it.
+    Tasks and children with the same values are considered first: only they prove it.
 
     Args:
         streams: tasks and children of two nodes.
-        witnesses: the statements that tasks of the same parent ran on other nodes, with the known lines from those
+        other_streams: the statements that tasks of the same parent ran on other nodes, with the known lines from those
             nodes' clocks to the child's: they vote on the same offset.
 
     Returns:
@@ -885,22 +888,22 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
     """
     for wanted, share in product(_WANTED, (0.5, 0.25, 0.75)):
         centre = float(np.quantile(streams.children.begin, share))
-        ballots = streams.votes(centre, wanted)
+        bounds = streams.list_bounds(centre, wanted)
         # Values that most pairs have in common distinguish nothing.
-        if len(ballots) == 0 or (wanted == "alike" and 2 * len(ballots) > len(streams.votes(centre, "all"))):
+        if len(bounds) == 0 or (wanted == "alike" and 2 * len(bounds) > len(streams.list_bounds(centre, "all"))):
             continue
-        further = [other.votes(centre - line.offset, wanted).beyond(line) for other, line in witnesses]
-        offset, votes, others = find_most_agreed_offset(OffsetBounds.joined([ballots, *further]))
+        further = [other.list_bounds(centre - line.offset, wanted).beyond(line) for other, line in other_streams]
+        offset, votes, others = find_most_agreed_offset(OffsetBounds.joined([bounds, *further]))
         if votes >= _VOTES and votes >= _LEAD * others:
-            return _follow(streams, offset, centre), wanted != "all"
+            return _follow_offset(streams, offset, centre), wanted != "all"
     return None
 
 
-def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
+def _follow_offset(streams: Streams, offset: float, centre: float) -> ClockLine:
     line = ClockLine(centre - offset, offset, offset, offset, 0.0, 0.0, 0.0, 0, 0)
     distances = np.sort(np.abs(streams.children.begin - centre))
     reach = distances[min(_VOTERS, len(distances)) - 1]
-    while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
+    while (agreeing := streams.list_unique_bounds(line, centre, reach)) and reach < distances[-1]:
         line = fit_clock(agreeing)
         reach *= 3
     # If statements follow each other within the tolerance, no pair is unique: the offset of the votes remains.

@@ -841,7 +841,7 @@ def convert_us_to_ms(table: Frame) -> pl.DataFrame:
     return scaled.rename({name: f"{name.removesuffix('_us')}_ms" for name in times})
 
 
-def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = LEVEL) -> pl.DataFrame:
+def compare_with_clients(study: ProfileStudy, dataset: TableSource, *, level: float = LEVEL) -> pl.DataFrame:
     """Percentiles of T on the server beside the latency that clients report, a row per configuration.
 
     T is the time of the sampled statements of the steady state, of all places of execution. The main clients'

@@ -19,33 +19,26 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.parallel import map_in_order
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.executions import (
-    Pass,
-    SessionPiece,
-    Sessions,
-    give_back,
-    is_distributed_cluster,
-    keep_in_memory,
-    list_log_files,
-)
+from citus_analysis.spans.executions import SessionChunk, Sessions, SessionStore, is_distributed_cluster, list_log_files
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import (
     Clocks,
-    PairVerdicts,
+    PairClasses,
     build_matching,
+    classify_pairs,
     count_matches,
-    judge,
     link_failures,
     link_unreported,
-    match_quality,
     tabulate_clock_offsets,
+    tabulate_match_quality,
 )
 from citus_analysis.spans.ordered_arrays import pick
-from citus_analysis.spans.pairing import Claims, Ordered, pair_by_order
+from citus_analysis.spans.pairing import CandidatePairs, PairFacts, pair_by_order
+from citus_analysis.spans.spilling import keep_in_memory, release_free_memory
 from citus_analysis.spans.statements import build_statement_profile
 from citus_analysis.spans.tree import (
+    ChunkLinks,
     LinkFrames,
-    PieceLinks,
     build_span_tree,
     find_child_owners,
     find_failed_child_owners,
@@ -57,7 +50,7 @@ _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 #: Groups that are processed at the same time.
 _AT_ONCE: Final = 2
-#: Groups of a pass whose pairs stay in memory until they are judged, some 30 MB each; those of others are made twice.
+#: Groups whose pairs stay in memory until they are classified, some 30 MB each; those of others are made twice.
 _HELD_GROUPS: Final = 6
 
 Result = TypeVar("Result")
@@ -71,7 +64,7 @@ class Traces(DisplayMixin):
         statements: table `statements`, one row per statement execution seen by a parent.
         spans: table `spans`, the tree of every statement.
         match_quality: table `match_quality`, one row per pair of nodes.
-        clock_offsets: table `tabulate_clock_offsets`, one row per pair of nodes.
+        clock_offsets: table `clock_offsets`, one row per pair of nodes.
     """
 
     statements: pl.DataFrame = field(default_factory=TABLES["statements"].empty)
@@ -93,7 +86,7 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
         nodes: rows of table `nodes` of these resources: nodeid (for gpids), host and port (for tasks).
 
     Returns:
-        Frames of the tables `statements`, `spans`, `match_quality` and `tabulate_clock_offsets`, sorted by time.
+        Frames of the tables `statements`, `spans`, `match_quality` and `clock_offsets`, sorted by time.
     """
     iterations = _trace_iterations(_conform_columns("log_events", log_events), _conform_columns("nodes", nodes))
     parts = [part for iteration in iterations for part in iteration]
@@ -107,44 +100,44 @@ def _conform_columns(name: str, frame: Frame) -> pl.DataFrame:
     return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))
 
 
-def trace_iteration(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
-    """Build the traces of one iteration, one piece of its executions after the other.
+def trace_iteration(store: SessionStore, jobs: int = _AT_ONCE) -> Iterator[Traces]:
+    """Build the traces of one iteration, one chunk of its executions after the other.
 
     Args:
-        records: the pass over its records, after all were read.
-        jobs: pieces that are processed at the same time.
+        store: its sessions, after all records were read.
+        jobs: chunks that are processed at the same time.
 
     Returns:
-        The statements and spans of each piece, sorted by time; then, in a last part, the match quality and the clock
+        The statements and spans of each chunk, sorted by time; then, in a last part, the match quality and the clock
         offsets of the iteration. Texts that identify their rows (source, node, resource, run) are categories, which are
         stored as the texts of the tables.
 
     Example:
         >>> events, nodes = TABLES["log_events"].empty(), TABLES["nodes"].empty()
-        >>> records = Pass(list_log_files(events), nodes, distributed=False, keep=keep_in_memory)
-        >>> records.consume_sorted([events])
-        >>> *pieces, last = trace_iteration(records)
-        >>> len(pieces), last.match_quality.height
+        >>> store = SessionStore(list_log_files(events), nodes, distributed=False, spill=keep_in_memory)
+        >>> store.consume_sorted([events])
+        >>> *chunks, last = trace_iteration(store)
+        >>> len(chunks), last.match_quality.height
         (1, 0)
     """
-    known = records.failed()
+    known = store.find_failed()
     identity, identifiers = _make_identity_frame(known.sources), Identifiers(known.sources)
-    links, clocks, counts = _link_pieces(records, known, identifiers, jobs)
+    links, clocks, counts = _link_chunks(store, known, identifiers, jobs)
     of_iteration = _get_first_identity(known.sources)
-    quality = match_quality(counts, clocks, of_iteration, known.coverage)
+    quality = tabulate_match_quality(counts, clocks, of_iteration, known.coverage)
     del known
 
-    def traced(one: tuple[SessionPiece, LinkFrames]) -> Traces:
-        piece, (own, of_children, linked) = one
-        sessions = records.sessions(piece)
-        statements = build_statement_profile(sessions, own, linked, identifiers, distributed=records.distributed)
+    def build(one: tuple[SessionChunk, LinkFrames]) -> Traces:
+        chunk, (own, of_children, linked) = one
+        sessions = store.restore_chunk(chunk)
+        statements = build_statement_profile(sessions, own, linked, identifiers, distributed=store.distributed)
         spans = build_span_tree(sessions, statements, own, of_children, identifiers)
         # Released before the spans are sorted, which takes as much memory again.
         del sessions
         statements = _identify_sources("statements", statements, identity)
         return Traces(statements=statements, spans=_identify_sources("spans", spans, identity))
 
-    yield from map_in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
+    yield from map_in_order(links.iterate_chunks(), build, min(len(store.chunks), jobs), "traces")
     yield Traces(match_quality=quality, clock_offsets=tabulate_clock_offsets(clocks, of_iteration))
 
 
@@ -157,48 +150,46 @@ def _release_memory_after_each(results: Iterator[Result], *, several: bool) -> I
     """The results; if there are several, freed memory is returned to the system after each."""
     for result in results:
         if several:
-            give_back()
+            release_free_memory()
         yield result
 
 
-def _link_pieces(
-    records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
-) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
-    """The links of all pieces, the clocks, and the results of :func:`count_matches`."""
-    numbers, at_once = range(records.groups), min(records.groups, jobs)
-    held: dict[int, Ordered] = {}
+def _link_chunks(
+    store: SessionStore, known: Sessions, identifiers: Identifiers, jobs: int
+) -> tuple[ChunkLinks, Clocks, list[pl.DataFrame]]:
+    """The links of all chunks, the clocks, and the results of :func:`count_matches`."""
+    numbers, at_once = range(store.groups), min(store.groups, jobs)
+    held: dict[int, CandidatePairs] = {}
 
-    def ordered(number: int, *, again: bool) -> Ordered:
+    def pair(number: int, *, again: bool) -> CandidatePairs:
         stays = again and number < _HELD_GROUPS
-        found = held.pop(number, None) or pair_by_order(records.group(number, known, again=again and not stays))
+        found = held.pop(number, None) or pair_by_order(store.select_group(number, known, again=again and not stays))
         if stays:
             held[number] = found
         return found
 
-    def match(group: tuple[int, PairVerdicts]) -> tuple[LinkFrames, pl.DataFrame]:
-        number, verdict = group
-        matching = build_matching(ordered(number, again=False), verdict, clocks)
+    def match(group: tuple[int, PairClasses]) -> tuple[LinkFrames, pl.DataFrame]:
+        number, own_classes = group
+        matching = build_matching(pair(number, again=False), own_classes, clocks)
         owners, links = [find_child_owners(matching, failed_owners, identifiers)], [link_unreported(matching)]
         if number == numbers[-1]:
             owners, links = [*owners, failed_owners], [failures, *links]
         pairs = matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS)
-        return (pairs, pl.concat(owners), pl.concat(links)), count_matches(records.nodes, matching)
+        return (pairs, pl.concat(owners), pl.concat(links)), count_matches(store.nodes, matching)
 
-    def claim(number: int) -> Claims:
-        return ordered(number, again=True).claims(known)
+    def collect(number: int) -> PairFacts:
+        return pair(number, again=True).collect_facts(known)
 
-    claimed = _release_memory_after_each(
-        map_in_order(iter(numbers), claim, at_once, "claims"), several=len(numbers) > 1
-    )
-    verdicts, clocks = judge(
-        list(claimed),
+    facts = _release_memory_after_each(map_in_order(iter(numbers), collect, at_once, "facts"), several=len(numbers) > 1)
+    classes, clocks = classify_pairs(
+        list(facts),
         known.coverage,
-        lambda exact: (ordered(number, again=True).rest(own) for number, own in enumerate(exact)),
+        lambda exact: (pair(number, again=True).select_unmatched(own) for number, own in enumerate(exact)),
     )
     failures, counts = link_failures(known, clocks), []
     failed_owners = find_failed_child_owners(known.executions, failures, identifiers)
-    links = PieceLinks(records.pieces, records.keep if len(numbers) > 1 else None)
-    matches = map_in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
+    links = ChunkLinks(store.chunks, store.spill if len(numbers) > 1 else None)
+    matches = map_in_order(zip(numbers, classes, strict=True), match, at_once, "pairs")
     for frames, counted in _release_memory_after_each(matches, several=len(numbers) > 1):
         links.add(frames)
         counts.append(counted)
@@ -234,7 +225,7 @@ _ORDER: Final = ("byte_offset", "source", "start_time")
 
 
 def _make_sort_keys(values: pl.Series) -> NDArray[np.int64]:
-    """Integers or times to sort by; nulls come last."""
+    """AnyIntegers or times to sort by; nulls come last."""
     numbers = values.cast(pl.Int64)
     return (numbers.fill_null(np.iinfo(np.int64).max) if numbers.null_count() else numbers).to_numpy()
 
@@ -252,6 +243,6 @@ def _trace_iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator
         for iteration in own["iteration"]:
             chosen = of_resource & pl.col("iteration").eq_missing(pl.lit(iteration))
             events = log_events if keys.height == 1 else log_events.filter(chosen)
-            records = Pass(list_log_files(events), own_nodes, distributed, keep_in_memory)
-            records.consume_sorted([events])
-            yield trace_iteration(records)
+            store = SessionStore(list_log_files(events), own_nodes, distributed, keep_in_memory)
+            store.consume_sorted([events])
+            yield trace_iteration(store)

@@ -16,10 +16,11 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES, WRITING_STATEMENTS
-from citus_analysis.spans.executions import Bring, Keep, SessionPiece, Sessions
+from citus_analysis.spans.executions import SessionChunk, Sessions
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import Matching
 from citus_analysis.spans.ordered_arrays import join_executions
+from citus_analysis.spans.spilling import Restore, Spill
 from citus_analysis.spans.statements import REPORTED_AT, make_kind_list_expr
 
 _US: Final = pl.Datetime("us", "UTC")
@@ -286,46 +287,46 @@ def _build_child_spans(sessions: Sessions, owners: pl.DataFrame, identifiers: Id
     )
 
 
-# Links between the pieces of a pass: the tasks of each execution, and the owners of child executions.
+# Links between the chunks of a pass: the tasks of each execution, and the owners of child executions.
 #
-# Tasks are paired group by group, and statements are built piece by piece. In between, the links of many groups are
-# laid aside, divided into chunks of pieces.
+# Tasks are paired group by group, and statements are built chunk by chunk. In between, the links of many groups are
+# spilled, divided into blocks of chunks.
 
 #: Pairs of tasks with children, owners of children, links of statements with children without a task.
 LinkFrames = Sequence[pl.DataFrame]
 
-#: Most rows in memory before they are laid aside, and pieces of a chunk: some 50 MB each.
+#: Most rows in memory before they are spilled, and chunks of a block: some 50 MB each.
 MOST_ROWS: Final = 200_000
-CHUNK_PIECES: Final = 8
+CHUNKS_AT_ONCE: Final = 8
 
 
-class PieceLinks:
-    """The links of all pieces, each frame by execution.
+class ChunkLinks:
+    """The links of all chunks, each frame by execution.
 
     Args:
-        pieces: all pieces, in order.
-        keep: lays arrays aside; None: they stay in memory.
+        chunks: all chunks, in order.
+        spill: takes arrays out of memory; None: they stay in memory.
     """
 
-    def __init__(self, pieces: Sequence[SessionPiece], keep: Keep | None) -> None:
-        self._pieces = pieces
-        self._at_once = len(pieces) if keep is None else CHUNK_PIECES
-        ends = [pieces[number].first for number in range(self._at_once, len(pieces), self._at_once)]
-        self._kinds = tuple(_ByExecution(ends, keep) for _ in range(3))
+    def __init__(self, chunks: Sequence[SessionChunk], spill: Spill | None) -> None:
+        self._chunks = chunks
+        self._at_once = len(chunks) if spill is None else CHUNKS_AT_ONCE
+        ends = [chunks[number].first for number in range(self._at_once, len(chunks), self._at_once)]
+        self._kinds = tuple(_ByExecution(ends, spill) for _ in range(3))
 
     def add(self, frames: LinkFrames) -> None:
         """Add links of some executions."""
         for kind, frame in zip(self._kinds, frames, strict=True):
             kind.add(frame)
 
-    def by_piece(self) -> Iterator[tuple[SessionPiece, LinkFrames]]:
-        """Each piece with its links; can be called once."""
-        for chunk, begin in enumerate(range(0, len(self._pieces), self._at_once)):
-            frames = [kind.chunk(chunk) for kind in self._kinds]
-            for piece in self._pieces[begin : begin + self._at_once]:
-                ends = piece.first, piece.first + piece.count
+    def iterate_chunks(self) -> Iterator[tuple[SessionChunk, LinkFrames]]:
+        """Each chunk with its links; can be called once."""
+        for block, begin in enumerate(range(0, len(self._chunks), self._at_once)):
+            frames = [kind.restore_block(block) for kind in self._kinds]
+            for chunk in self._chunks[begin : begin + self._at_once]:
+                ends = chunk.first, chunk.first + chunk.count
                 places = (np.searchsorted(frame["execution"].to_numpy(), ends).tolist() for frame in frames)
-                yield piece, [frame[begin:end] for frame, (begin, end) in zip(frames, places, strict=True)]
+                yield chunk, [frame[begin:end] for frame, (begin, end) in zip(frames, places, strict=True)]
 
 
 @dataclass
@@ -333,43 +334,43 @@ class _ByExecution:
     """Rows of one kind.
 
     Args:
-        ends: the first execution after each chunk but the last.
-        keep: as in :class:`PieceLinks`.
+        ends: the first execution after each block of chunks but the last.
+        spill: as in :class:`ChunkLinks`.
     """
 
     ends: Sequence[int]
-    keep: Keep | None
+    spill: Spill | None
     _waiting: list[pl.DataFrame] = field(default_factory=list)
-    _aside: defaultdict[int, list[Bring]] = field(default_factory=lambda: defaultdict(list))
+    _spilled: defaultdict[int, list[Restore]] = field(default_factory=lambda: defaultdict(list))
     _none: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def add(self, rows: pl.DataFrame) -> None:
         self._none = rows.clear()
         self._waiting.append(rows)
-        if self.keep is not None and sum(frame.height for frame in self._waiting) >= MOST_ROWS:
-            self._lay_aside(self.keep)
+        if self.spill is not None and sum(frame.height for frame in self._waiting) >= MOST_ROWS:
+            self._spill(self.spill)
 
-    def _lay_aside(self, keep: Keep) -> None:
-        rows = self._wait()
+    def _spill(self, spill: Spill) -> None:
+        rows = self._take_waiting()
         ends = np.searchsorted(rows["execution"].to_numpy(), self.ends).tolist()
         for chunk, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
             if end > begin:
                 stream = BytesIO()
                 rows[begin:end].write_ipc_stream(stream)
-                self._aside[chunk].append(keep({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
+                self._spilled[chunk].append(spill({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
 
-    def _wait(self) -> pl.DataFrame:
+    def _take_waiting(self) -> pl.DataFrame:
         rows, self._waiting = _sort_by_execution([self._none, *self._waiting]), []
         return rows
 
-    def chunk(self, number: int) -> pl.DataFrame:
-        """The rows of a chunk, by execution."""
-        if self.keep is None:
-            return self._wait()
+    def restore_block(self, number: int) -> pl.DataFrame:
+        """The rows of a block of chunks, by execution."""
+        if self.spill is None:
+            return self._take_waiting()
         if self._waiting:
-            self._lay_aside(self.keep)
-        laid = self._aside.pop(number, [])
-        return _sort_by_execution([self._none, *(pl.read_ipc_stream(bring()["rows"].tobytes()) for bring in laid)])
+            self._spill(self.spill)
+        spilled = [restore()["rows"].tobytes() for restore in self._spilled.pop(number, [])]
+        return _sort_by_execution([self._none, *map(pl.read_ipc_stream, spilled)])
 
 
 def _sort_by_execution(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from citus_analysis.dataset.records import consume_records
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed
 from citus_analysis.formats.parsing.recognition import Recognised, recognise_sources
-from citus_analysis.spans.executions import Pass
+from citus_analysis.spans.executions import SessionStore
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
 
@@ -614,7 +614,7 @@ def test_traces_of_an_iteration_read_its_files_alone(
     """Files times iterations would be read otherwise, which is the square of thousands."""
     read: list[int] = []
 
-    def counted(parts: Sequence[ParquetPart], *rest: Any, **options: Any) -> Pass:
+    def counted(parts: Sequence[ParquetPart], *rest: Any, **options: Any) -> SessionStore:
         read.append(len(parts))
         return consume_records(parts, *rest, **options)
 

@@ -14,7 +14,8 @@ from polars.testing import assert_frame_equal
 from citus_analysis.dataset.records import spill_arrays
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import executions
-from citus_analysis.spans.executions import GPID_NODE_FACTOR, Keep, Pass, group_sessions, list_log_files
+from citus_analysis.spans.executions import GPID_NODE_FACTOR, SessionStore, group_sessions, list_log_files
+from citus_analysis.spans.spilling import Spill
 from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
 from tests.spans.test_streamed import stacked
@@ -25,12 +26,12 @@ def backends_of(events: pl.DataFrame) -> pl.DataFrame:
     return events.filter(pl.col("pid").is_not_null()).group_by(node, "pid", "gpid").agg(records=pl.len())
 
 
-def in_groups(recording: Recording, most_records: int, keep: Keep, pairing_groups: int) -> tuple[Traces, int]:
+def in_groups(recording: Recording, most_records: int, spill: Spill, pairing_groups: int) -> tuple[Traces, int]:
     """Traces by groups, and how many there are."""
     placed = group_sessions(backends_of(recording.log_events), recording.nodes, most_records)
     groups = placed.partition_by("group")
     files = list_log_files(recording.log_events)
-    records = Pass(files, recording.nodes, distributed=True, keep=keep, groups=pairing_groups)
+    records = SessionStore(files, recording.nodes, distributed=True, spill=spill, groups=pairing_groups)
     records.consume_sorted(
         recording.log_events.join(group, on=["node", "pid"], how="semi", maintain_order="left") for group in groups
     )
@@ -60,7 +61,7 @@ def test_groups_do_not_matter(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(executions, "PIECE_EXECUTIONS", 100)
+    monkeypatch.setattr(executions, "CHUNK_EXECUTIONS", 100)
     recording = load(resource, (1,), change)
     expected = traces_of(resource, (1,), change)
     found, count = in_groups(recording, 100, partial(spill_arrays, tmp_path, itertools.count()), pairing_groups)

@@ -16,8 +16,13 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import Block, Content
 from citus_analysis.formats.parsing.format import Parsed, Reject, reject_rows
-from citus_analysis.formats.parsing.lines import UNTERMINATED, line_frame, make_first_true_expr, reject_oversized
-from citus_analysis.formats.parsing.lines import build_parsed_lines as counted
+from citus_analysis.formats.parsing.lines import (
+    UNTERMINATED,
+    build_parsed_lines,
+    line_frame,
+    make_first_true_expr,
+    reject_oversized,
+)
 from citus_analysis.formats.parsing.redacted_columns import redact_expr
 from citus_analysis.operations import FAILED, is_counted_once
 from citus_analysis.schema import TABLES
@@ -327,7 +332,7 @@ def build_parsed_report(
         tables: the rows.
         noise: kinds of lines without data.
     """
-    return counted(tables, lines, pl.col("kind").is_in(noise))
+    return build_parsed_lines(tables, lines, pl.col("kind").is_in(noise))
 
 
 def parse_whole_number(text: object, most: int) -> int | None:
@@ -607,10 +612,10 @@ def _parse_json_values(lines: pl.DataFrame) -> pl.DataFrame:
 # Rows of `client_metrics`, for formats that read a summary value by value.
 
 #: Section, metric, unit and value.
-Metric = tuple[str, str, str | None, float | None]
+MetricCell = tuple[str, str, str | None, float | None]
 
 
-def make_metric_frame(rows: Sequence[Metric]) -> pl.DataFrame:
+def make_metric_frame(rows: Sequence[MetricCell]) -> pl.DataFrame:
     """Rows of `client_metrics`."""
     schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")

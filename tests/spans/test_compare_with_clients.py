@@ -7,7 +7,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_histograms
-from citus_analysis.spans import beside_clients, time_histogram
+from citus_analysis.spans import compare_with_clients, time_histogram
 from citus_analysis.spans.profile import ProfileStudy, compute_parts_by_configuration, compute_sampled_percent
 from tests.recordings import RECORDED
 
@@ -59,7 +59,7 @@ def test_parts_add_up_to_the_whole(study: ProfileStudy) -> None:
 
 
 def test_percentiles_stand_beside_the_main_clients_latency(dataset: Dataset, study: ProfileStudy) -> None:
-    table = beside_clients(study, dataset)
+    table = compare_with_clients(study, dataset)
     assert table.select("workers", "sampled_percent", "runs").rows() == [(1, 1.0, 3), (2, 3.0, 3), (2, 3.0, 1)]
     for row in table.iter_rows(named=True):
         assert row["p50_ms_low"] <= row["p50_ms"] <= row["p50_ms_high"] <= row["p99_ms"]
@@ -77,7 +77,7 @@ def test_the_share_of_sampling_is_a_dimension(dataset: Dataset, study: ProfileSt
         def table(self, name: str, /) -> pl.DataFrame:
             return more if name == "runs" else dataset.table(name)
 
-    shares = beside_clients(study, More()).filter(workers=1)["sampled_percent"].to_list()
+    shares = compare_with_clients(study, More()).filter(workers=1)["sampled_percent"].to_list()
     assert shares == [1.0, 30.0]
     assert (
         compute_sampled_percent(more.with_columns(monitor_operations=None))["sampled_percent"].null_count()
