@@ -230,7 +230,7 @@ _LEAST_PART: Final = 0.02
 def find_segment_changes(sides: Observed, terms: pl.DataFrame, question: Question) -> tuple[SegmentChange, ...]:
     """The segments on each node, compared by themselves; those that are surest first.
 
-    The sum over a node or a segment can hide what is sure in one of its parts: children that take longer behind commits
+    The sum over a node or a segment can hide what is sure in one of its parts: children that take longer beside commits
     whose times vary. So the mean time of each segment on each node is compared over the runs, by Welch's t on the log
     of the ratio, adjusted over all of them by Holm. Kinds of statements have the same weights on both sides.
 

@@ -315,8 +315,8 @@ def assign_companions(files: Sequence[SourceFile], outputs: Sequence[SourceFile]
     covered: dict[tuple[object, ...], set[int | None]] = defaultdict(set)
     for one in placed:
         covered[one.kind] |= one.iterations if len(one.iterations) == 1 else set()
-    told = {one.kind: len(covered[one.kind]) > 1 or len(every[one.file.root]) == 1 for one in placed}
-    found = (one.companion(first=first[one.file.root], of_iteration=told[one.kind]) for one in placed)
+    stated = {one.kind: len(covered[one.kind]) > 1 or len(every[one.file.root]) == 1 for one in placed}
+    found = (one.companion(first=first[one.file.root], of_iteration=stated[one.kind]) for one in placed)
     return [companion for companion in found if companion.reasons]
 
 

@@ -23,8 +23,8 @@ from citus_analysis.documents.printed_numbers import (
     choose_quantum,
     choose_supported_quantum,
     convert_to_decimal,
+    find_following_unit,
     find_unit,
-    find_unit_behind,
     format_like,
     is_rounded_to,
     parse_printed_number,
@@ -373,7 +373,7 @@ def _choose_units(one: CheckedNumber, value: BoundValue) -> _Units:
     """
     form = one.form
     assert form is not None  # noqa: S101 - parsed before
-    printed = (one.printed.unit if one.printed else "") or find_unit_behind(one.binding.behind)
+    printed = (one.printed.unit if one.printed else "") or find_following_unit(one.binding.following)
     stated = find_unit(form.unit)
     # A value without a unit is a ratio, also where its number is printed in percent.
     is_ratio = form.has_no_unit or (stated is not None and stated.dimension == "ratio")
@@ -396,7 +396,7 @@ def _choose_units(one: CheckedNumber, value: BoundValue) -> _Units:
     return _Units(in_value, in_print, said, one.printed.multiple if one.printed else Decimal(1))
 
 
-def judge_text(printed: str, behind: str, form: BoundForm, value: BoundValue) -> Status:
+def judge_text(printed: str, following: str, form: BoundForm, value: BoundValue) -> Status:
     """Whether a number with what follows it is right for a value.
 
     Example:
@@ -404,7 +404,7 @@ def judge_text(printed: str, behind: str, form: BoundForm, value: BoundValue) ->
         'right'
     """
     number = CheckedNumber(
-        Binding(form.text, printed, (), (), 0, (0, 0), 1, behind), form, parse_printed_number(printed)
+        Binding(form.text, printed, (), (), 0, (0, 0), 1, following), form, parse_printed_number(printed)
     )
     _judge(number, form, value)
     return number.status
@@ -438,7 +438,7 @@ def _judge(one: CheckedNumber, form: BoundForm, value: BoundValue) -> None:
     one.right_text = format_like(exact, quantum, one.printed)
     words = _describe_value(exact, ends, value.n)
     if one.printed is None:
-        unit = units.printed_text if not find_unit_behind(one.binding.behind) and not form.unit else ""
+        unit = units.printed_text if not find_following_unit(one.binding.following) and not form.unit else ""
         one.right_text += f" {unit}" if unit else ""
         one.right = round_to(exact, quantum)
         one.fail("empty", f"no number is there yet; {words}")
@@ -452,7 +452,7 @@ def _judge(one: CheckedNumber, form: BoundForm, value: BoundValue) -> None:
         one.fail(status, f"it is said to be {form.comparison}; {words}")
     elif status == "digits" and supported is not None:
         place = f"{supported.normalize():f}"
-        one.fail(status, f"the interval supports no digit behind the place of {place}; {words}")
+        one.fail(status, f"the interval supports no digit after the place of {place}; {words}")
     else:
         one.fail(status, words)
 

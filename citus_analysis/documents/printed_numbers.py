@@ -40,8 +40,8 @@ _BYTES: Final = {
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate(("", "K", "M", "G", "T"))},
     "bytes": 1.0,
 }
-#: A unit right behind a bound number.
-_UNIT_BEHIND: Final = re.compile(
+#: A unit right after a bound number.
+_UNIT_FOLLOWING: Final = re.compile(
     r"(?:&nbsp;|&thinsp;|\\[,; ]|[ ~\u00a0\u2009\u202f-])?"
     # 8 × 2 is a product, 8 × is a ratio.
     r"(?P<unit>\\?%|per cent|(?:×|&times;|x\b)(?!\s*\d)"
@@ -72,14 +72,14 @@ def find_unit(text: str) -> Unit | None:
     return printed_unit(spelt)
 
 
-def find_unit_behind(text: str) -> str:
+def find_following_unit(text: str) -> str:
     """The unit that a text begins with, as after the mark that ends a bound number; empty if there is none.
 
     Example:
-        >>> find_unit_behind(" ms more"), find_unit_behind(" operations/s."), find_unit_behind(" runs of it")
+        >>> find_following_unit(" ms more"), find_following_unit(" operations/s."), find_following_unit(" runs of it")
         ('ms', 'operations/s', '')
     """
-    found = _UNIT_BEHIND.match(text)
+    found = _UNIT_FOLLOWING.match(text)
     unit = found["unit"].replace("\\", "").replace("&times;", "×") if found else ""
     return unit if unit and find_unit(unit) is not None else ""
 
@@ -179,7 +179,7 @@ def _split_multiple(rest: str, text: str) -> tuple[Decimal, str]:
         return _MULTIPLES[word], unit
     raise FormatError(
         f"{text!r} has more than a number and a unit that is known: {rest!r}",
-        hint="close the mark behind the number, or behind its unit",
+        hint="close the mark after the number, or after its unit",
     )
 
 

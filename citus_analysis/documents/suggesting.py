@@ -16,7 +16,7 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, TableSource
 from citus_analysis.defaults import LEVEL
 from citus_analysis.documents.checking import judge_text, open_checked_source
-from citus_analysis.documents.printed_numbers import find_unit, find_unit_behind, parse_printed_number
+from citus_analysis.documents.printed_numbers import find_following_unit, find_unit, parse_printed_number
 from citus_analysis.documents.syntax import Document, find_documents, read_document
 from citus_analysis.documents.values import BoundValue, ValueReader, parse_bound_form
 from citus_analysis.errors import CitusAnalysisError, FormatError
@@ -175,10 +175,10 @@ def _suggest_for_document(
     for place, text in document.prose:
         masked = _NOT_PROSE.sub(lambda found: " " * len(found[0]), text)
         for found in _NUMBER.finditer(masked):
-            behind = text[found.end() :]
+            following = text[found.end() :]
             printed = found[0].rstrip(", \u00a0\u2009\u202f")
-            forms = list(_find_forms(printed, behind, candidates, reader, document))
-            unit = find_unit_behind(behind)
+            forms = list(_find_forms(printed, following, candidates, reader, document))
+            unit = find_following_unit(following)
             for form, value in forms[:_MOST_FORMS]:
                 yield {
                     "document": str(document.path),
@@ -194,7 +194,7 @@ def _suggest_for_document(
 
 def _find_forms(
     printed: str,
-    behind: str,
+    following: str,
     candidates: Sequence[_Candidate],
     reader: ValueReader,
     document: Document,
@@ -204,7 +204,7 @@ def _find_forms(
         number = parse_printed_number(printed)
     except FormatError:
         return
-    unit = find_unit_behind(behind)
+    unit = find_following_unit(following)
     meaning = find_unit(unit)
     digits = len(number.value.as_tuple().digits) - number.zeros
     seen = set()
@@ -224,7 +224,7 @@ def _find_forms(
             continue
         seen.add(form)
         value = _read_exactly(form, reader, document)
-        if value is not None and judge_text(printed, behind, parse_bound_form(form), value) == "right":
+        if value is not None and judge_text(printed, following, parse_bound_form(form), value) == "right":
             yield form, value.value
 
 

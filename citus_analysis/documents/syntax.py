@@ -57,8 +57,8 @@ _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _CHARACTER: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
 )
-#: The first characters behind a mark, in which its unit may be.
-_BEHIND: Final = 40
+#: The first characters after a mark, in which its unit may be.
+_FOLLOWING: Final = 40
 _MOST_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -74,7 +74,7 @@ class Binding:
         insert_at: where the opening mark ends: the place of a text that is empty.
         outer: where the opening mark begins and the closing mark ends.
         line: line of the text in the file.
-        behind: what follows the closing mark, on the same line.
+        following: what follows the closing mark, on the same line.
     """
 
     form: str
@@ -84,7 +84,7 @@ class Binding:
     insert_at: int
     outer: tuple[int, int]
     line: int
-    behind: str
+    following: str
 
     @property
     def image(self) -> str | None:
@@ -308,7 +308,7 @@ def _bind(content: str, stretch: _Stretch, form: str, spans: tuple[int, int, int
         insert_at=insert_at,
         outer=(stretch.starts[outer_start], stretch.ends[outer_end - 1]),
         line=content.count("\n", 0, insert_at) + 1,
-        behind=stretch.text[outer_end : outer_end + _BEHIND].partition("\n")[0],
+        following=stretch.text[outer_end : outer_end + _FOLLOWING].partition("\n")[0],
     )
 
 
@@ -349,7 +349,7 @@ def _read_latex(content: str) -> _Read:
 
 
 def _find_closing_brace(text: str, opening: int) -> int | None:
-    """The place behind the brace that closes the one at a place."""
+    """The place after the brace that closes the one at a place."""
     depth = 0
     for found in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening):
         depth += {"{": 1, "}": -1}.get(found[0], 0)

@@ -41,7 +41,7 @@ class IostatJson(SysstatJson):
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
     tables = ("cpu_samples", "device_samples")
-    signs = ((b'"avg-cpu"', b'"disk_device"'),)
+    signature = ((b'"avg-cpu"', b'"disk_device"'),)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in order; the text from a report that cannot be decoded is rejected."""

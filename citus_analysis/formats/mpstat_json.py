@@ -25,7 +25,7 @@ class MpstatJson(SysstatJson):
     name: ClassVar[str] = "mpstat_json"
     version: ClassVar[int] = 2
     tables = ("cpu_samples", "core_samples", "vm_samples")
-    signs = (_KEYS,)
+    signature = (_KEYS,)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in the order of the file."""

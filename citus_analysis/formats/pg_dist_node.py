@@ -30,7 +30,7 @@ class PgDistNode(CsvExtract):
     version: ClassVar[int] = 2
     tables = ("nodes",)
     fields = _FIELDS
-    signs = frozenset((b"nodeid", b"groupid", b"nodename"))
+    signature = frozenset((b"nodeid", b"groupid", b"nodename"))
 
 
 FORMAT: Final = PgDistNode()

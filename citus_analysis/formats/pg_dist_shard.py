@@ -31,7 +31,7 @@ class PgDistShard(CsvExtract):
     version: ClassVar[int] = 2
     tables = ("shards",)
     fields = _FIELDS
-    signs = frozenset((b"logicalrelid", b"shardid"))
+    signature = frozenset((b"logicalrelid", b"shardid"))
 
 
 FORMAT: Final = PgDistShard()

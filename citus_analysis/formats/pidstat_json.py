@@ -29,7 +29,7 @@ _PLACES: Final = {
     "cpu_nr": "cpu",
 }
 #: Names of objects that occur next to the name of a process.
-_SIGNS: Final = (
+_SIGNATURE: Final = (
     *(b'"task-cpu-load"', b'"child-cpu-load"', b'"task-memory"', b'"child-memory"', b'"context-switch"'),
     *(b'"io"', b'"stack"', b'"kernel"', b'"realtime"'),
 )
@@ -41,7 +41,7 @@ class PidstatJson(SysstatJson):
     name: ClassVar[str] = "pidstat_json"
     version: ClassVar[int] = 2
     tables = ("process_samples",)
-    signs = ((b'"PID": "', b'"TGID": "'), _SIGNS)
+    signature = ((b'"PID": "', b'"TGID": "'), _SIGNATURE)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in the order of the file."""

@@ -76,7 +76,7 @@ from citus_analysis.texts.words import (
 )
 
 _COMPARED_AT: Final = ("operation", "workers", "threads")
-#: Columns of a stratum that are told by operation, size and threads, or by the names of set-ups.
+#: Columns of a stratum that are shown by operation, size and threads, or by the names of set-ups.
 _PLACED: Final = (
     *_COMPARED_AT,
     *("phase", "workload", "system", "family", "settings", "drivers", "monitored", "cpu_per_node"),
@@ -494,7 +494,7 @@ def state_ratios(found: Sequence[Comparison], most: int = 3) -> ReportFinding:
 
     Args:
         found: comparisons of the same two set-ups; the first gives the base.
-        most: number of comparisons that are told; the others are counted.
+        most: number of comparisons that are stated; the others are counted.
     """
     first, *others = found
     name, base = format_as_places(first)

@@ -298,8 +298,8 @@ def _describe_item_claims(judged: JudgedClaims, key: str) -> Iterator[str]:
     rows = {row["claim"]: row for row in claim_rows(JudgedClaims(every, judged.level)).iter_rows(named=True)}
     for claim in every["claim"].unique(maintain_order=True):
         row = rows.get(claim, {})
-        told = {"printed numbers": row.get("by_printed_numbers"), "these runs": row.get("by_these_runs")}
-        said = [TEMPLATES["claim"].format(judge=by, verdict=text) for by, text in told.items() if text]
+        verdicts = {"printed numbers": row.get("by_printed_numbers"), "these runs": row.get("by_these_runs")}
+        said = [TEMPLATES["claim"].format(judge=by, verdict=text) for by, text in verdicts.items() if text]
         yield " ".join([f"“{claim}”", *(said or [TEMPLATES["claim without data"]])])
 
 

@@ -224,7 +224,7 @@ def _choose_unused_name(name: str, taken: set[str]) -> str:
 # Texts are redacted record by record (a line with the indented lines that follow it), because what is hidden of a
 # secret without an end would otherwise be the rest of the file. YAML and JSON are redacted as documents, in which a key
 # or the item before marks a value. An archive becomes the folder that an ingest takes it for, so that its members are
-# treated as other files, and the names in its headers (owners) are left behind.
+# treated as other files, and the names in its headers (owners) are left out.
 
 #: Bytes at the beginning of a file that show whether it is a text, and the control characters that texts do not have.
 _LOOKED_AT: Final = 2**20

@@ -396,7 +396,7 @@ def _run_all(
 
 
 def remake_outcomes(tree: Path, ledger: Ledger) -> None:
-    """Write every `outcomes.csv` again from the journal, which a killed runner may have left ahead of it or behind."""
+    """Write every `outcomes.csv` again from the journal: a killed runner may have left more or fewer rows."""
     for resource in {run_id.rpartition("#")[0] for run_id in (*ledger.verified, *ledger.degraded, *ledger.failed)}:
         if (tree / resource).is_dir():
             write_outcomes(tree / resource, ledger.outcomes(resource))

@@ -54,7 +54,7 @@ RATIO = "ratio throughput_ops_s, workers 8 over 1"
 
 
 @pytest.mark.parametrize(
-    ("form", "number", "behind", "status", "right"),
+    ("form", "number", "following", "status", "right"),
     [
         # rounding, digits, signs
         (RATIO, "8.0", " times", "right", None),
@@ -113,8 +113,10 @@ RATIO = "ratio throughput_ops_s, workers 8 over 1"
         ("csv t.csv, value, metric latency_ms, mean, exact", "29.25", " ms", "right", None),
     ],
 )
-def test_a_number_is_judged(folder: Path, form: str, number: str, behind: str, status: str, right: str | None) -> None:
-    found = check(folder, bind(form, number) + behind).numbers.row(0, named=True)
+def test_a_number_is_judged(
+    folder: Path, form: str, number: str, following: str, status: str, right: str | None
+) -> None:
+    found = check(folder, bind(form, number) + following).numbers.row(0, named=True)
     assert (found["status"], found["right"]) == (status, right), found["explanation"]
 
 

@@ -15,14 +15,14 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.documents.checking import check_content
-from citus_analysis.documents.printed_numbers import find_unit_behind, parse_printed_number
+from citus_analysis.documents.printed_numbers import find_following_unit, parse_printed_number
 from citus_analysis.documents.syntax import Binding, Document, read_document
 from citus_analysis.documents.values import ValueReader
 from citus_analysis.published import published
 from tests.documentation.blocks import ROOT
 
 USUAL = 'family "query from any node"'
-#: Forms over the recordings, each with the unit behind its number.
+#: Forms over the recordings, each with the unit after its number.
 FORMS = (
     *((f"mean throughput_ops_s, workers {n}, workload {w}", "operations/s") for n in (1, 2, 8) for w in "AC"),
     *((f"mean mean_us, workers {n}, operation READ", "ms") for n in (1, 2, 8)),
@@ -114,7 +114,7 @@ def mutate(document: Document, kind: str, place: int, rng: random.Random) -> Mut
 
 
 def mutate_unit(document: Document, binding: Binding, place: int, rng: random.Random) -> Mutation | None:
-    unit, content, after = find_unit_behind(binding.behind), document.content, binding.outer[1]
+    unit, content, after = find_following_unit(binding.following), document.content, binding.outer[1]
     if not unit:
         return Mutation("unit", f"{content[:after]} ms{content[after:]}", (place,))
     new = WRONG_UNITS[unit] if unit == "times" or rng.random() < 0.7 else ""

@@ -6,8 +6,8 @@ import pytest
 
 from citus_analysis.documents.printed_numbers import (
     choose_supported_quantum,
+    find_following_unit,
     find_unit,
-    find_unit_behind,
     format_like,
     is_rounded_to,
     parse_printed_number,
@@ -118,6 +118,6 @@ def test_an_interval_supports_two_digits_of_its_half_width(low: float, high: flo
         ("", ""),
     ],
 )
-def test_a_unit_stands_behind_a_number(text: str, unit: str) -> None:
-    assert find_unit_behind(text) == unit
+def test_a_unit_follows_a_number(text: str, unit: str) -> None:
+    assert find_following_unit(text) == unit
     assert find_unit(unit) is not None

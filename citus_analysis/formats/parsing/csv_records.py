@@ -550,17 +550,17 @@ class CsvExtract(Format):
 
     Attributes:
         fields: column of the table -> its source in the file.
-        signs: names that no other file's header has together.
+        signature: names that no other file's header has together.
     """
 
     noise = "the header"
     fields: ClassVar[Mapping[str, CsvField]]
-    signs: ClassVar[frozenset[bytes]]
+    signature: ClassVar[frozenset[bytes]]
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header has all names by which the file is known."""
         header = head.split(b"\n", 1)[0].lstrip(BOM_UTF8).strip().split(b",")
-        return 1.0 if self.signs <= set(header) else 0.0
+        return 1.0 if self.signature <= set(header) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece: all rows."""

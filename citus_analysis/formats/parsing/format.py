@@ -394,7 +394,7 @@ class PrefixedFormat(Protocol):
         """Whether nearly all lines begin a record as stated, or continue one."""
 
 
-# Signs: bytes that only the files of one format contain, by which they are recognised.
+# Signature: bytes that only the files of one format contain, by which they are recognised.
 #
 # Every file is shown to every format, so most searches find nothing and read the whole beginning of the file. A search
 # for fixed bytes takes a hundredth of the time of one for a regular expression with alternatives, and a regular
@@ -407,12 +407,12 @@ class Signature:
     r"""A regular expression of bytes, and fixed bytes without which it cannot match: a quick test.
 
     Attributes:
-        pattern: the signs.
+        pattern: the bytes.
         words: each match of the pattern contains one of these.
 
     Example:
-        >>> signs = Signature(re.compile(rb"^sysbench [0-9]", re.MULTILINE), (b"sysbench ",))
-        >>> signs.within(b"# sysbench 1.0"), signs.within(b"#\nsysbench 1.0")
+        >>> signature = Signature(re.compile(rb"^sysbench [0-9]", re.MULTILINE), (b"sysbench ",))
+        >>> signature.within(b"# sysbench 1.0"), signature.within(b"#\nsysbench 1.0")
         (False, True)
     """
 

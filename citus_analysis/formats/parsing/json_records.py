@@ -208,20 +208,20 @@ class SysstatJson(Format):
 
     Attributes:
         of_sadf: only sadf prints the date of a file of sadc.
-        signs: sets of keys, of each of which the document of no other tool has one.
+        signature: sets of keys, of each of which the document of no other tool has one.
     """
 
     noise = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
     start_markers = (SYSSTAT_DOCUMENT,)
     of_sadf: ClassVar[bool] = False
-    signs: ClassVar[tuple[tuple[bytes, ...], ...]] = ()
+    signature: ClassVar[tuple[tuple[bytes, ...], ...]] = ()
 
     def detect(self, name: str, head: bytes) -> float:
         """By the beginning of the document, and keys that no other tool writes."""
         start = head[:_HEAD_BYTES].lstrip()
         own = start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == self.of_sadf
-        return 0.95 if own and all(any(key in head for key in keys) for keys in self.signs) else 0.0
+        return 0.95 if own and all(any(key in head for key in keys) for keys in self.signature) else 0.0
 
 
 def convert_latin1_to_utf8(text: str) -> str:

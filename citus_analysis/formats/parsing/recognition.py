@@ -134,7 +134,7 @@ _SEPARATED: Final = re.compile(rb"[^{}()=:]{0,400}[,;\t|][^{}()=:]{0,400}")
 _FIRST_LINES: Final = 5
 _COLOURS: Final = re.compile(ANSI.encode())
 _FIRST_BYTES: Final = 2048
-#: Bytes at the begin and at the end of what was read in which signs are searched for.
+#: Bytes at the begin and at the end of what was read in which signatures are searched for.
 _SEARCHED_BYTES: Final = 16 * 2**10
 
 
