@@ -1,7 +1,6 @@
 """Drift over the order of runs, and sets of runs that were not interleaved.
 
 References:
-    Kendall, M. G. (1938). A new measure of rank correlation. Biometrika 30.
     Sen, P. K. (1968). Estimates of the regression coefficient based on Kendall's tau. JASA 63.
 """
 
@@ -22,6 +21,7 @@ from citus_analysis.core.type_aliases import Floats, Integers
 from citus_analysis.defaults import LEVEL, POWER, SEED
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import check_level, validate_sample
+from citus_analysis.stats.rank_tests import correlate_ranks
 from citus_analysis.stats.run_means import get_metric_values, get_start_times_ms
 from citus_analysis.texts.words import pluralize
 
@@ -70,8 +70,6 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
         >>> detect_drift([100, 98, 97, 95, 94, 90]).detected
         True
     """
-    from scipy import stats
-
     sample = validate_sample(values, 1)
     times = np.arange(sample.size, dtype=float) if order is None else validate_sample(order, 1, "the order")
     if times.size != sample.size:
@@ -81,10 +79,10 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
         return Drift(None, float("nan"), 1.0, float("nan"), sample.size, warnings=(note,))
     if np.ptp(sample) == 0 or np.ptp(times) == 0:
         return Drift(False, 0.0, 1.0, 0.0, sample.size)
-    test = stats.kendalltau(times, sample)
-    slope = float(stats.theilslopes(sample, times).slope)
+    test = correlate_ranks(times, sample)
+    slope = _compute_median_slope(times, sample)
     change = slope * float(np.ptp(times)) / abs(float(sample.mean())) * 100 if sample.mean() else float("nan")
-    detected = bool(test.pvalue <= 1 - check_level(level))
+    detected = bool(test.p_value <= 1 - check_level(level))
     direction = "rises" if change > 0 else "falls"
     note = f"the metric {direction} by {abs(change):.1f} % over the order of the runs"
     residuals = sample - slope * times
@@ -96,7 +94,15 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
     )
     if not detected:
         note = f"no drift detected; {pluralize(sample.size, 'run')} show one of {detectable:.1f} % in 80 % of cases"
-    return Drift(detected, float(test.statistic), float(test.pvalue), change, sample.size, detectable, (note,))
+    return Drift(detected, test.tau, test.p_value, change, sample.size, detectable, (note,))
+
+
+def _compute_median_slope(times: Floats, values: Floats) -> float:
+    """The Theil-Sen slope: the median over all pairs at different times."""
+    first, second = np.triu_indices(times.size, 1)
+    steps = times[second] - times[first]
+    apart = steps != 0
+    return float(np.median((values[second] - values[first])[apart] / steps[apart]))
 
 
 @lru_cache(maxsize=64)

@@ -43,6 +43,7 @@ from citus_analysis.stats.intervals import (
     log_ratio_interval,
 )
 from citus_analysis.stats.mixed_model import IterationEffect, estimate_iterations
+from citus_analysis.stats.rank_tests import compute_signed_rank_p_value
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.words import choose_noun_form, pluralize
 from citus_analysis.units import better_direction
@@ -201,8 +202,8 @@ def summarise_correlated_runs(sample: Floats, effective: float) -> Summary:
 
 # Rank statistics of two samples: Mann-Whitney, the Hodges-Lehmann shift and Cliff's delta.
 #
-# Without ties, the test is scipy's. The null distributions of a test with ties and of the interval of the shift are
-# counted here, because scipy has no public function for them.
+# The null distributions of a test with ties and of the interval of the shift are counted here, because scipy has no
+# public function for them; importing `scipy.stats` for those without ties would take as long as all of a comparison.
 #
 # References:
 #     Hollander, M. and Wolfe, D. A. (1999). Nonparametric Statistical Methods, 2nd edition, chapter 4.
@@ -232,14 +233,10 @@ def compute_mann_whitney_p_value(a: ArrayLike, b: ArrayLike) -> float:
     _, places, ties = np.unique(pooled, return_inverse=True, return_counts=True)
     if max(x.size, y.size) > _EXACT_UP_TO:
         return _compute_asymptotic_p_value(x.size, places, ties)
-    if ties.size < pooled.size:
-        return _compute_exact_p_with_ties(x.size, places, ties)
-    from scipy import stats
-
-    return float(stats.mannwhitneyu(x, y, method="exact").pvalue)
+    return _compute_exact_p_value(x.size, places, ties)
 
 
-def _compute_exact_p_with_ties(first: int, places: Integers, ties: Integers) -> float:
+def _compute_exact_p_value(first: int, places: Integers, ties: Integers) -> float:
     """The p-value by counting all divisions of the mid-ranks; arguments: :func:`_compute_asymptotic_p_value`."""
     # Twice the mid-ranks are whole numbers, by which sums are counted.
     doubled = 2 * np.cumsum(ties) - ties + 1
@@ -361,20 +358,12 @@ def rank_notes(design: Design, x: Floats, y: Floats, p_beside: float, alpha: flo
         runs = pluralize(x.size, "block") if paired else f"{x.size} against {pluralize(y.size, 'run')}"
         test = "signed-rank" if paired else "rank"
         return [f"{runs}: too few for a {test} test at {alpha:.2g} (smallest p {fewest:.2g})"]
-    p_ranks = _compute_signed_rank_p_value(x, y) if paired else compute_mann_whitney_p_value(x, y)
+    p_ranks = compute_signed_rank_p_value(np.log(x / y)) if paired else compute_mann_whitney_p_value(x, y)
     if (p_ranks <= alpha) == (p_beside <= alpha):
         return []
     names = ("the paired t test", "the signed-rank test", "blocks") if paired else ("Welch", "Mann-Whitney", "runs")
     tests = f"{names[0]} (p = {p_beside:.2g}) and {names[1]} (p = {p_ranks:.2g})"
     return [f"{tests} disagree: look at the single {names[2]} for outliers or two modes"]
-
-
-def _compute_signed_rank_p_value(x: Floats, y: Floats) -> float:
-    """The p-value of the signed-rank test of the blocks' ratios."""
-    from scipy import stats
-
-    ratios = np.log(x / y)
-    return float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0
 
 
 Verdict = Literal["faster", "slower", "higher", "lower", "equivalent", "inconclusive"]
