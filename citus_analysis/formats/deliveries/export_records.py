@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from citus_analysis.core.type_aliases import Bools, Floats, Integers
 from citus_analysis.errors import FormatError
@@ -124,11 +123,11 @@ def nanoseconds(values: pa.Array) -> Integers:
 
 
 def _convert_integer_times(values: pa.Array) -> Integers:
-    return _convert_epoch_to_ns(pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64))
+    return _convert_epoch_to_ns(values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _convert_number_times(values: pa.Array) -> Integers:
-    numbers = np.nan_to_num(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False))
+    numbers = np.nan_to_num(values.fill_null(0.0).to_numpy(zero_copy_only=False))
     numbers = np.where(numbers < _TOO_LARGE, numbers, 0.0)
     whole = np.floor(numbers)
     return _convert_epoch_to_ns(np.maximum(whole, 0).astype(np.int64), numbers - whole)
@@ -522,6 +521,8 @@ def _build_arrow_fields(tree: Mapping[str, object]) -> Sequence[pa.Field]:
 
 
 def _get_binary_column(table: pa.Table, path: Path) -> pa.Array:
+    import pyarrow.compute as pc
+
     column = table.column(path[0]).combine_chunks()
     for key in path[1:]:
         column = pc.struct_field(column, key)
@@ -577,7 +578,7 @@ def _starts_with_time(shape: ExportShape, data: bytes, ends: Integers) -> Bools:
     begins = [0, *(ends[:-1] + 1).tolist()]
     found = [first.match(data, begin) for begin in begins]
     words = pa.array([match and (match[1] or match[2]) for match in found], pa.binary())
-    begun: Bools = nanoseconds(pc.fill_null(words, b"")) != NO_TIME
+    begun: Bools = nanoseconds(words.fill_null(b"")) != NO_TIME
     return begun
 
 
