@@ -41,6 +41,8 @@ from citus_analysis.texts.tables import render_text_table
 from citus_analysis.texts.words import pluralize
 
 _AT_ONCE: Final = 16
+#: Number of files from which on other processes look at them: a look takes 4 ms, a process half a second to start.
+_MANY_FILES: Final = 512
 #: Facts that make up a cell of the design, in the order of the table.
 _FACTORS: Final = ("system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")
 _FEW: Final = 5
@@ -334,7 +336,7 @@ def inspect(
             raise InputError(problem, path=path)
         if not found.files:
             raise InputError("holds no files", path=str(given[0]), hint="name the files, or the folder with them")
-        with Pool(count_usable_cpus()) as pool:
+        with Pool(count_usable_cpus(), many=_MANY_FILES) as pool:
             files = [identifier.identify(file) for file in found.files]
             look = partial(recognise, forced=None, remembered={}, hashed=False)
             looked: list[SourceFile] = []

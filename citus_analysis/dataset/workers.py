@@ -44,11 +44,13 @@ class Pool:
     Attributes:
         jobs: number of workers.
         cluster: takes the tasks of :meth:`spread`; None: threads of this process do.
+        many: number of items from which on other processes are started; less than that takes no longer here.
         stop: set when the results of running work are no longer needed.
     """
 
     jobs: int
     cluster: Executor | None = None
+    many: int = MANY_ITEMS
     stop: Event = field(default_factory=Event)
     _cancels: list[Callable[[], bool]] = field(default_factory=list)
     _started: ExitStack = field(default_factory=ExitStack)
@@ -107,7 +109,7 @@ class Pool:
 
     def start_processes(self, items: int) -> None:
         """Start the processes if there are enough items for them; they get ready meanwhile."""
-        if self._processes is None and self.cluster is None and self.jobs > 1 and items >= MANY_ITEMS:
+        if self._processes is None and self.cluster is None and self.jobs > 1 and items >= self.many:
             # Where no process can be started, threads do the work.
             with suppress(OSError):
                 self._processes = self._started.enter_context(start_worker_processes(self.jobs, prepare=_prepare))
