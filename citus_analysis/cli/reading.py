@@ -53,7 +53,7 @@ def open_or_ingest_dataset(place: Path | str, *more: Path | str, into: Path | No
 
     if not more:
         are_files = isinstance(place, Path) and (place.is_file() or (place.is_dir() and any(place.iterdir())))
-        if not are_files or Manifest.load(Path(place)).exists:
+        if not are_files or Manifest.is_in(Path(place)):
             # What is no dataset either is refused where it is opened.
             return place
     folder = into or _prepare_cache_folder((place, *more))

@@ -273,6 +273,20 @@ class Manifest:
             raise manifest._make_damage_error(len(lines) + 1)
         return manifest
 
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether a folder contains a dataset; its entries, of which there may be thousands, are not read.
+
+        A manifest that is damaged or cannot be read is found by whoever loads it.
+        """
+        try:
+            with (folder / MANIFEST_NAME).open("rb") as file:
+                return file.readline().endswith(b"\n")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+
     def reload(self) -> Manifest:
         """The current manifest; the same object if its file has not changed.
 

@@ -139,7 +139,7 @@ to)
     """
     asked = list(source) if isinstance(source, list | tuple) else [source]
     places = [convert_to_place(os.fspath(cast("str | os.PathLike[str]", one))) for one in asked]
-    if len(places) == 1 and (is_url(places[0]) or Manifest.load(Path(places[0])).exists):
+    if len(places) == 1 and (is_url(places[0]) or Manifest.is_in(Path(places[0]))):
         return open_dataset(places[0])
     paths = [path for place in places for path in _expand_pattern(place)]
     key = tuple(str(path if isinstance(path, str) else path.absolute()) for path in paths)
