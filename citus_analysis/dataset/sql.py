@@ -167,6 +167,8 @@ def _tokenize_query(query: str) -> Iterator[tuple[str, int]]:
 #: Functions of DuckDB that take the name of a table, or a query, as a text.
 _BY_TEXT: Final = frozenset({"query", "query_table"})
 
+#: What a query contains that lists tables.
+_CATALOGUE: Final = re.compile(r"show|desc|duckdb_|pragma_|information_schema|pg_|sqlite_", re.IGNORECASE)
 #: Names that DuckDB suggests for an unknown one, on the line after the error.
 _CANDIDATES: Final = re.compile(r"^(?:Did you mean|Candidate bindings).*", re.MULTILINE)
 #: Times with a zone, whichever it is.
@@ -212,24 +214,37 @@ def run_query(
     try:
         with duckdb.connect(":memory:", config={**_SETTINGS, **_further_settings.get()}) as connection:
             require_reading(connection, query)
-            mentioned = find_mentioned_tables(query)
-            views = []
-            for name in TABLES.keys() - OUTSIDE_DATASET:
-                # The columns of others are there for `SHOW TABLES` and the messages of errors.
-                table = rows(name) if name in mentioned else TABLES[name].empty().to_arrow()
-                connection.register(f"_{name}", _convert_to_arrow(table) if isinstance(table, pl.DataFrame) else table)
-                columns = ", ".join(f'"{column.name}"' for column in TABLES[name])
-                views.append(f"CREATE VIEW {name} AS SELECT {columns} FROM _{name}")  # noqa: S608 - names are the schema's
-            connection.execute("; ".join(views))
+            mentioned = [name for name in find_mentioned_tables(query) if name not in OUTSIDE_DATASET]
+            others = [name for name in TABLES.keys() - OUTSIDE_DATASET if name not in mentioned]
+            _register_tables(connection, {name: rows(name) for name in mentioned})
+            if _CATALOGUE.search(query):
+                _register_empty_tables(connection, others)
             for name, frame in (own or {}).items():
                 connection.register(name, frame.to_arrow())
             connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
-            return _convert_to_frame(connection.sql(query).to_arrow_table())
+            try:
+                return _convert_to_frame(connection.sql(query).to_arrow_table())
+            except duckdb.CatalogException:
+                # The message names the table that may be meant.
+                _register_empty_tables(connection, others)
+                return _convert_to_frame(connection.sql(query).to_arrow_table())
     except (duckdb.InternalError, duckdb.FatalException):
         raise
     except duckdb.Error as error:
         raise _translate_duckdb_error(error, place, parts) from error
+
+
+def _register_tables(
+    connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pl.DataFrame | pa.Table | ds.Dataset]
+) -> None:
+    for name, table in tables.items():
+        connection.register(name, _convert_to_arrow(table) if isinstance(table, pl.DataFrame) else table)
+
+
+def _register_empty_tables(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """The columns of tables, for what reads the names of all, which takes as long as a small query."""
+    _register_tables(connection, {name: TABLES[name].empty().to_arrow() for name in names})
 
 
 def _convert_to_arrow(frame: pl.DataFrame) -> pa.Table:
