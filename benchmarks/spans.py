@@ -22,9 +22,11 @@ from citus_analysis.dataset.run_windows import Tagger
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.executions import Sessions, SessionStore, list_log_files
+from citus_analysis.spans.executions import Sessions
 from citus_analysis.spans.matching import Matching, build_matching, classify_pairs
 from citus_analysis.spans.pairing import pair_by_order
+from citus_analysis.spans.record_order import list_log_files
+from citus_analysis.spans.sessions import SessionStore
 from citus_analysis.spans.spilling import keep_in_memory
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded" / "w2-t16-insert"

@@ -226,7 +226,9 @@ def _derive_traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
     from citus_analysis.dataset.records import consume_records, consume_records_by_session
-    from citus_analysis.spans.executions import TRACED_COLUMNS, NotInOrder, is_distributed_cluster
+    from citus_analysis.spans.executions import is_distributed_cluster
+    from citus_analysis.spans.record_order import TRACED_COLUMNS
+    from citus_analysis.spans.sessions import NotInOrder
     from citus_analysis.spans.traces import trace_iteration
 
     def scan(parts: Sequence[ParquetPart]) -> pl.LazyFrame:

@@ -21,16 +21,15 @@ from citus_analysis.core.table_definition import TEXT
 from citus_analysis.dataset.manifest import ParquetPart
 from citus_analysis.dataset.parts import locate_part
 from citus_analysis.schema import PARTITION_KEY, TABLES
-from citus_analysis.spans.executions import (
+from citus_analysis.spans.record_order import (
     FILE_COLUMNS,
     LOG_PARTS,
     USED,
-    NotInOrder,
-    SessionStore,
     group_sessions,
     list_log_files,
     order_log_files,
 )
+from citus_analysis.spans.sessions import NotInOrder, SessionStore
 from citus_analysis.spans.spilling import Arrays, Restore, keep_in_memory, release_free_memory
 
 if TYPE_CHECKING:

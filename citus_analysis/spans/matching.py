@@ -43,7 +43,7 @@ from citus_analysis.core.arrow_arrays import make_number_array
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.clocks import SAME_CLOCK, TOLERANCE_US, ClockLine, OffsetBounds, fit_steps
-from citus_analysis.spans.executions import GPID_NODE_FACTOR, Sessions, list_numbered_nodes, make_position_expr
+from citus_analysis.spans.executions import Sessions, make_position_expr
 from citus_analysis.spans.ordered_arrays import (
     AnyIntegers,
     Flags,
@@ -64,6 +64,7 @@ from citus_analysis.spans.pairing import (
     is_unique_in_stream,
     make_microseconds_expr,
 )
+from citus_analysis.spans.record_order import GPID_NODE_FACTOR, list_numbered_nodes
 from citus_analysis.texts.words import choose_noun_form, pluralize
 
 if TYPE_CHECKING:

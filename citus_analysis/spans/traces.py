@@ -19,7 +19,7 @@ from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.parallel import map_in_order
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.executions import SessionChunk, Sessions, SessionStore, is_distributed_cluster, list_log_files
+from citus_analysis.spans.executions import Sessions, is_distributed_cluster
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import (
     Clocks,
@@ -34,6 +34,8 @@ from citus_analysis.spans.matching import (
 )
 from citus_analysis.spans.ordered_arrays import pick
 from citus_analysis.spans.pairing import CandidatePairs, PairFacts, pair_by_order
+from citus_analysis.spans.record_order import list_log_files
+from citus_analysis.spans.sessions import SessionChunk, SessionStore
 from citus_analysis.spans.spilling import keep_in_memory, release_free_memory
 from citus_analysis.spans.statements import build_statement_profile
 from citus_analysis.spans.tree import (

@@ -16,10 +16,11 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES, WRITING_STATEMENTS
-from citus_analysis.spans.executions import SessionChunk, Sessions
+from citus_analysis.spans.executions import Sessions
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import Matching
 from citus_analysis.spans.ordered_arrays import join_executions
+from citus_analysis.spans.sessions import SessionChunk
 from citus_analysis.spans.spilling import Restore, Spill
 from citus_analysis.spans.statements import REPORTED_AT, make_kind_list_expr
 

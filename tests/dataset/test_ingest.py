@@ -18,7 +18,7 @@ from citus_analysis.dataset.records import consume_records
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed
 from citus_analysis.formats.parsing.recognition import Recognised, recognise_sources
-from citus_analysis.spans.executions import SessionStore
+from citus_analysis.spans.sessions import SessionStore
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from citus_analysis.dataset import records
-from citus_analysis.spans import executions as streamed
+from citus_analysis.spans import sessions
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
 KNOWN = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -19,7 +19,7 @@ def test_rows_of_recordings() -> None:
 def read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the logs were larger than memory may hold."""
     monkeypatch.setattr(records, "IN_MEMORY", 0)
-    monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
+    monkeypatch.setattr(sessions, "CHUNK_EXECUTIONS", 300)
     monkeypatch.setattr(records, "PAIRED_RECORDS", 1_000)
 
 
@@ -27,7 +27,7 @@ def read_in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if large logs held records that must be sorted by session."""
 
     def refuse(*_arguments: object, **_options: object) -> None:
-        raise streamed.NotInOrder
+        raise sessions.NotInOrder
 
     monkeypatch.setattr(records, "consume_records", refuse)
     monkeypatch.setattr(records, "MOST_RECORDS", 2_000)

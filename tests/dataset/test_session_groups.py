@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset, records
 from citus_analysis.errors import DatasetError
-from citus_analysis.spans.executions import NotInOrder
+from citus_analysis.spans.sessions import NotInOrder
 from tests.recordings import RECORDED
 
 TABLES = {

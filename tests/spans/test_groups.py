@@ -13,8 +13,9 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset.records import spill_arrays
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import executions
-from citus_analysis.spans.executions import GPID_NODE_FACTOR, SessionStore, group_sessions, list_log_files
+from citus_analysis.spans import sessions
+from citus_analysis.spans.record_order import GPID_NODE_FACTOR, group_sessions, list_log_files
+from citus_analysis.spans.sessions import SessionStore
 from citus_analysis.spans.spilling import Spill
 from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import Cut, Recording, load, traces_of, unchanged
@@ -61,7 +62,7 @@ def test_groups_do_not_matter(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(executions, "CHUNK_EXECUTIONS", 100)
+    monkeypatch.setattr(sessions, "CHUNK_EXECUTIONS", 100)
     recording = load(resource, (1,), change)
     expected = traces_of(resource, (1,), change)
     found, count = in_groups(recording, 100, partial(spill_arrays, tmp_path, itertools.count()), pairing_groups)

@@ -12,9 +12,10 @@ import pytest
 
 from citus_analysis.dataset.records import spill_arrays
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import executions, spilling
+from citus_analysis.spans import sessions, spilling
 from citus_analysis.spans import tree as piece_links
-from citus_analysis.spans.executions import SessionChunk, SessionStore, list_log_files
+from citus_analysis.spans.record_order import list_log_files
+from citus_analysis.spans.sessions import SessionChunk, SessionStore
 from citus_analysis.spans.spilling import Arrays, Restore, SpilledGroups
 from citus_analysis.spans.tree import ChunkLinks
 from tests.spans.recordings import Recording, load
@@ -64,7 +65,7 @@ def taken_in(recording: Recording, folder: Path) -> tuple[SessionStore, int, int
 
 
 def test_a_longer_log_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executions, "CHUNK_EXECUTIONS", 500)
+    monkeypatch.setattr(sessions, "CHUNK_EXECUTIONS", 500)
     monkeypatch.setattr(spilling, "BLOCK_BYTES", 2**16)
     _, held_of_one, aside_of_one = taken_in(repeated(1), tmp_path / "one")
     records, held, aside = taken_in(repeated(5), tmp_path / "five")

@@ -7,8 +7,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import build_traces, executions
-from citus_analysis.spans.executions import USED, Columns, NotInOrder, SessionStore, list_log_files
+from citus_analysis.spans import build_traces, sessions
+from citus_analysis.spans.record_order import USED, list_log_files
+from citus_analysis.spans.sessions import Columns, NotInOrder, SessionStore
 from citus_analysis.spans.spilling import keep_in_memory
 from citus_analysis.spans.traces import Traces, trace_iteration
 from tests.spans.recordings import Cut, Recording, load, traces_of
@@ -46,7 +47,7 @@ def stacked(records: SessionStore) -> Traces:
 @pytest.mark.parametrize("resource", ["w2-t4-insert", "w2-multishard", "w2-txn-update", "w2-binary-t16-insert"])
 @pytest.mark.parametrize("rows_at_once", [37, 1_000_000])
 def test_pieces_do_not_matter(resource: str, rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executions, "CHUNK_EXECUTIONS", 100)
+    monkeypatch.setattr(sessions, "CHUNK_EXECUTIONS", 100)
     records = taken_in(load(resource, (1,)), rows_at_once, groups=1 + 2 * (rows_at_once < 100))
     assert len(records.chunks) > (rows_at_once < 100)
     found, expected = stacked(records), traces_of(resource, (1,))
@@ -97,7 +98,7 @@ def test_a_process_number_may_come_again_later(later_s: int, refused: bool) -> N
 
 @pytest.mark.parametrize("groups", [1, 5])
 def test_tasks_that_children_send_need_no_order(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executions, "CHUNK_EXECUTIONS", 30)
+    monkeypatch.setattr(sessions, "CHUNK_EXECUTIONS", 30)
     recording = delegating()
     found, expected = stacked(taken_in(recording, 25, groups)), build_traces(*recording.tables())
     order = ["start_time", "source_id", "byte_offset", "span_id"]
