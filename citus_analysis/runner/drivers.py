@@ -42,7 +42,14 @@ from citus_analysis.runner.programs import find_programs
 from citus_analysis.runner.records import find_newest_match
 from citus_analysis.runner.system import ConnectionInfo
 from citus_analysis.runner.target import Target
-from citus_analysis.runner.workloads import CORE_WORKLOADS, TABLE, KeyRange, build_pgbench_scripts
+from citus_analysis.runner.workloads import (
+    CORE_WORKLOADS,
+    TABLE,
+    KeyRange,
+    RecordList,
+    build_pgbench_scripts,
+    write_choice,
+)
 from citus_analysis.texts.words import choose_noun_form, join_words
 
 #: Name of a file that contains a client's password; the runner removes such files of a killed runner.
@@ -63,6 +70,7 @@ class Work:
         duration_s: time after which it ends, instead of after its operations.
         rate_ops_s: limit of its rate, evenly paced; None: no limit.
         monitor: whether it is the sampled client.
+        limited: the records that it may use, if these are only a part; for a load, instead of `inserts`.
     """
 
     run: PlannedRun
@@ -74,6 +82,7 @@ class Work:
     duration_s: int | None = None
     rate_ops_s: float | None = None
     monitor: bool = False
+    limited: RecordList | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -452,7 +461,7 @@ class PgbenchProgram(Driver):
             arguments.append(f"--rate={rate:.6f}")
         if self._settings.log_transactions and not work.monitor:
             arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
-        arguments += _own_scripts(own) if own else self._core_scripts(work, folder)
+        arguments += _own_scripts(own, work, folder) if own else self._core_scripts(work, folder)
         reached = self._find_reached_nodes(connection, work.part)
         arguments.append(reached.conninfo())
         return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
@@ -466,7 +475,10 @@ class PgbenchProgram(Driver):
     def _core_scripts(self, work: Work, folder: Path) -> list[str]:
         configuration = work.run.configuration
         scripts = build_pgbench_scripts(
-            configuration.workload, phase=configuration.phase, distribution=self._settings.distribution
+            configuration.workload,
+            phase=configuration.phase,
+            distribution=self._settings.distribution,
+            limited=work.limited,
         )
         arguments = []
         for number, script in enumerate(scripts):
@@ -531,11 +543,19 @@ class PgbenchProgram(Driver):
         return [f"--transactions={-(-work.operations // work.threads)}"]
 
 
-def _own_scripts(workload: ScriptedWorkload) -> list[str]:
-    return [
-        f"--file={script.file}@{script.weight}" if script.file else f"--builtin={script.builtin}@{script.weight}"
-        for script in workload.scripts
-    ]
+def _own_scripts(workload: ScriptedWorkload, work: Work, folder: Path) -> list[str]:
+    """Options that name the scripts; those of a workload with a key begin with the choice of it."""
+    arguments = []
+    for number, script in enumerate(workload.scripts):
+        path: Path | None = script.file
+        if path and workload.key:
+            name = workload.key.variable
+            choice = write_choice(work.limited, name) if work.limited else rf"\set {name} random(0, {work.records - 1})"
+            text = read_file(path, hint="correct driver.workloads")
+            path = folder / f"{number}-{path.name}"
+            path.write_text(f"{choice}\n{text}", encoding="utf-8")
+        arguments.append(f"--file={path}@{script.weight}" if path else f"--builtin={script.builtin}@{script.weight}")
+    return arguments
 
 
 # The YCSB driver: the real client of an installation, one Java process per load generator.

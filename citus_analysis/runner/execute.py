@@ -108,7 +108,7 @@ class RunLifecycle:
         seen = _collect_observations(measured)
         self._step(run, "measured", problems=measured.problems, notes=measured.notes, window=window, seen=seen)
         self._write_description(run, description)
-        result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
+        result = judge_run(run, measured.client_outputs, measured.monitor_outputs, measured.server_logs)
         complaint = _find_error_message(measured)  # before the files are moved
         self._step(run, "publishing", files=[str(place) for place in measured.files])
         # If the runner ends before it has judged the run, nobody takes the published files for a good one.
@@ -217,7 +217,7 @@ def _find_error_message(measured: MeasurementResult) -> list[str]:
     If a client ended badly and no output contains a known form of message, the last line is used.
     """
     places = {path: place for place, path in measured.files.items()}
-    outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]
+    outputs = [*measured.client_outputs, *measured.monitor_outputs]
     words = [find_first_error, *([find_last_line] if measured.ended_badly else [])]
     complaint = ((places.get(output, output.name), find(output)) for find in words for output in outputs)
     said = next((f"{place} says: {found}" for place, found in complaint if found), "")

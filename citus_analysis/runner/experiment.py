@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar, cast
@@ -257,12 +258,22 @@ class WorkloadScript(ExperimentPart):
         return self
 
 
+class ScriptKey(ExperimentPart):
+    """A number of 0 to `matrix.records` - 1 that is chosen at random before each transaction of a pgbench load."""
+
+    variable: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = Field(description="its name in the scripts")
+    table: str = Field(description="table whose distribution column has it, for `matrix.entry: [owner]`")
+
+
 class ScriptedWorkload(OwnWorkload):
     """A load of weighted pgbench scripts."""
 
     scripts: Annotated[list[WorkloadScript], Field(min_length=1)] = Field(description="scripts that pgbench runs")
     rate_ops_s: float | None = Field(
         None, gt=0, description="transactions per second over all load generators; default: no limit"
+    )
+    key: ScriptKey | None = Field(
+        None, description="number that the runner chooses before each transaction; required by `matrix.entry: [owner]`"
     )
 
 
@@ -447,6 +458,8 @@ _LIST, _MAPPING = "=list", "=mapping"
 #: Tags of the two shapes of numbers; they do not occur in the file, so messages omit them.
 TAGS = (_LIST, _MAPPING)
 Numbers = Annotated[list[Positive], Field(min_length=1)]
+#: Where load generators connect to.
+EntryName = Literal["coordinator", "any-node", "owner"]
 
 
 def _shape(value: object) -> str:
@@ -480,6 +493,11 @@ class Matrix(ExperimentPart):
         description="load generators that run at the same time; or a list for each workload or phase, like `threads`",
     )
     protocol: list[Literal["simple", "extended", "prepared"]] = Field([], description="pgbench: overrides the driver's")
+    entry: list[EntryName] = Field(
+        [],
+        description="where load generators connect to, instead of `target.connect_to`; any-node, owner: the nodes that "
+        "hold shards, in turn; owner: each uses only keys whose shard is on its node",
+    )
     monitored: list[bool] = Field([False], description="whether the sampled client runs during the load")
     settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
 
@@ -849,6 +867,49 @@ class Experiment(ExperimentPart):
             hint = "write drivers: {load: [2], run: [2], d: [1], e: [1]}"
             raise ValueError(f"matrix.workloads: with YCSB, workloads d and e insert and need drivers: [1]; {hint}")
         return self
+
+    @model_validator(mode="after")
+    def _nodes_can_be_chosen(self) -> Experiment:
+        if not self.matrix.entry:
+            return self
+        is_other = isinstance(self.target, ClusterTarget) and self.target.system != "citus"
+        if isinstance(self.target, FilesTarget) or is_other:
+            raise ValueError("matrix.entry: only a Citus cluster has several nodes to choose from")
+        if 0 in self.matrix.workers or (isinstance(self.target, EmbeddedTarget) and not self.matrix.workers):
+            raise ValueError("matrix.entry: a single server has no nodes to choose from; set matrix.workers: [2]")
+        if "owner" in self.matrix.entry:
+            self._refuse_unowned_keys()
+        return self
+
+    def _refuse_unowned_keys(self) -> None:
+        """Refuse what load generators cannot do with keys of one node."""
+        driver, matrix = self.driver, self.matrix
+        if not isinstance(driver, PgbenchDriver):
+            problem = (
+                "matrix.entry: owner needs driver.kind: pgbench; no property of YCSB's client limits it to keys of a "
+                "node (it hashes consecutive numbers), and keys of other tools are not known"
+            )
+            raise _make_field_error("entry", problem, matrix.entry)
+        for name in matrix.workloads:
+            own = driver.workloads.get(name)
+            if own and own.key is None:
+                raise ValueError(f"driver.workloads.{name}.key: required by matrix.entry: [owner]")
+            if name in ("d", "e"):
+                raise ValueError(
+                    f"matrix.workloads: {name!r} asks for records that it inserts, or for several shards; entry owner "
+                    "needs load, a, b, c, f, or a workload of driver.workloads with a key"
+                )
+            if not own and not name.startswith("load") and driver.distribution != "uniform":
+                raise ValueError(
+                    "driver.distribution: matrix.entry: [owner] needs uniform, because the hottest keys of each node "
+                    "are not those of the whole table"
+                )
+            for drivers, workers in product(matrix.get_drivers(name), matrix.workers):
+                if drivers % workers:
+                    raise ValueError(
+                        "matrix.drivers: entry owner needs a load generator for each node, or a multiple of them: "
+                        f"{drivers} is none of {pluralize(workers, 'worker')}"
+                    )
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Experiment:

@@ -16,11 +16,21 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import numpy as np
+
+from citus_analysis.core.type_aliases import Integers
 from citus_analysis.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers import Command, Driver, SetUp, Work, launch_here
-from citus_analysis.runner.experiment import CommandWorkload, DriverHost, Experiment, YcsbDriver
+from citus_analysis.runner.experiment import (
+    CommandWorkload,
+    DriverHost,
+    Experiment,
+    ScriptedWorkload,
+    YcsbDriver,
+)
 from citus_analysis.runner.hosts import Launched, Processes, RemoteProgram, Shell, SshShell, open_shell
+from citus_analysis.runner.key_owners import MOST_KEYS, divide_owned_numbers, find_key_owners
 from citus_analysis.runner.observe import Perf, Reached, Sampled, ServerRecording, record_plans, start_samplers
 from citus_analysis.runner.plan import PlannedRun, keeps_table
 from citus_analysis.runner.records import (
@@ -31,10 +41,18 @@ from citus_analysis.runner.records import (
     join_tree_path,
     read_rates,
 )
-from citus_analysis.runner.system import LogMark
+from citus_analysis.runner.system import ConnectionInfo, LogMark
 from citus_analysis.runner.target import Target
-from citus_analysis.runner.workloads import KeyRange, partition, share_threads
+from citus_analysis.runner.workloads import (
+    TABLE,
+    KeyRange,
+    RecordList,
+    build_key_names,
+    partition,
+    share_threads,
+)
 from citus_analysis.study_tree import build_sampler_output_path, build_server_log_path, build_snapshot_path, plan_file
+from citus_analysis.texts.words import pluralize
 
 # Load generators on machines of their own, reached by ssh.
 #
@@ -167,6 +185,7 @@ _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured 
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
 _MOST_GROWTH: Final = 1.2
+_SPARE: Final = 10
 
 
 #: The time in which all main clients of a run ran, by the runner's clock in UTC; None if there was none.
@@ -185,7 +204,7 @@ class MeasurementResult:
 
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
     client_outputs: list[Path] = field(default_factory=list)
-    monitor_output: Path | None = None
+    monitor_outputs: list[Path] = field(default_factory=list)
     server_logs: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ended_badly: bool = False
@@ -256,27 +275,32 @@ class Measurement:
         if self.experiment.between:
             self.entering("preparing")
             self.target.settle(self.experiment.between)
+        works, monitor_works = self.works(run), self.monitor_works(run, pace_ops_s)
+        if run.configuration.entry == "owner":
+            self.entering("assigning keys")
+            works, monitor_works = self._limit_to_owners(run, works), self._limit_to_owners(run, monitor_works)
         marks = self.target.mark_logs()
         shells = self.target.shells(self.processes)
         samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
-        unreached = self.driver.remarks(self.target.clients_connect(), run.configuration.drivers)
-        measured.notes += [*skipped, *self.target.remarks(), *unreached]
+        if not self._takes_nodes_in_turn(run):
+            measured.notes += self.driver.remarks(self._connection(run), run.configuration.drivers)
+        measured.notes += [*skipped, *self.target.remarks()]
         wanted = self.experiment.samplers.perf
         perf = Perf.start(self.processes, folder, shells) if wanted else Perf((), self.processes, folder)
         recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
         clients: list[Launched] = []
-        monitor: Launched | None = None
+        monitors: list[Launched] = []
         try:
-            clients, monitor = self._start_clients(run, folder, pace_ops_s)
+            clients, monitors = self._start_clients(works, monitor_works, folder)
             self.entering("measuring")
             measured.window = datetime.now(UTC), self._wait(clients, measured)
         finally:
             self.entering("collecting")
-            measured.notes += self._stop_beside(monitor, samplers, perf)
+            measured.notes += self._stop_beside(monitors, samplers, perf)
             recording.stop()
             self.processes.stop(*clients)
         measured.notes += perf.collect(run, measured.files)
-        self._collect_clients(run, clients, monitor, measured)
+        self._collect_clients(run, clients, monitors, measured)
         resource, iteration = run.configuration.resource, run.iteration
         taken = recording.snapshots()
         measured.files |= {
@@ -289,7 +313,7 @@ class Measurement:
         measured.skipped += [f"{one.sampler} of node {one.node} printed nothing during the run" for one in silent]
         measured.files |= {build_snapshot_path(resource, one.view, one.node, iteration): one.output for one in taken}
         measured.skipped += recording.skipped()
-        measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
+        measured.reached = recording.reached(self.driver.queried(run, self._connection(run)))
         self._collect_logs(run, folder, marks, measured)
         self._collect_plans(run, folder, measured)
         return measured
@@ -317,13 +341,13 @@ class Measurement:
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
 
-    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf) -> list[str]:
-        """End the monitor, samplers and perf at the same moment, because later samples do not belong to the load.
+    def _stop_beside(self, monitors: Sequence[Launched], samplers: Sequence[Sampled], perf: Perf) -> list[str]:
+        """End the monitors, samplers and perf at the same moment, because later samples do not belong to the load.
 
         Returns:
             a sentence for each sampler whose output is not complete.
         """
-        if monitor:  # first, because its statements without the load must not be sampled
+        for monitor in monitors:  # first, because their statements without the load must not be sampled
             self.driver.finish(self.processes, monitor, is_timed=self.experiment.limits.duration_s is not None)
         perf.stop()
         problems = [(sampled, sampled.sampling.stop()) for sampled in samplers]
@@ -345,18 +369,83 @@ class Measurement:
             for part, (threads, inserts) in shares
         ]
 
-    def monitor_work(self, run: PlannedRun, pace_ops_s: float | None) -> Work:
-        """The work of the sampled client: its share of the operations, paced, on keys of its own."""
+    def monitor_works(self, run: PlannedRun, pace_ops_s: float | None) -> list[Work]:
+        """The work of the sampled client: its share of the operations, paced, on keys of its own.
+
+        One process, or one for each node where the load generators take the nodes in turn.
+        """
         configuration, monitor = run.configuration, self.experiment.monitor
-        threads = monitor.connections * len(self.target.clients_connect().nodes)
+        if not configuration.monitored:
+            return []
+        nodes = len(self._connection(run).nodes)
+        parts = nodes if self._takes_nodes_in_turn(run) else 1
+        threads = monitor.connections * nodes // parts
         wanted_ops_s = monitor.rate_ops_s or (pace_ops_s * monitor.share if pace_ops_s else None)
-        rate = self.driver.attainable_rate_ops_s(wanted_ops_s, threads) if wanted_ops_s else None
-        operations = self._monitor_operations(run, is_paced=rate is not None)
+        rate = self.driver.attainable_rate_ops_s(wanted_ops_s / parts, threads) if wanted_ops_s else None
+        operations = max(parts, self._monitor_operations(run, is_paced=rate is not None))
         # The monitor's own range of record numbers comes after all numbers that a main client may insert.
         is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
         first = configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
-        inserts, limit_s = KeyRange(first, operations), self.experiment.limits.duration_s
-        return Work(run, 0, threads, operations, configuration.records, inserts, limit_s, rate, monitor=True)
+        limit_s = self.experiment.limits.duration_s
+        return [
+            Work(run, part, threads, inserts.count, configuration.records, inserts, limit_s, rate, monitor=True)
+            for part, inserts in enumerate(partition(first, operations, parts=parts))
+        ]
+
+    def _connection(self, run: PlannedRun, user: str | None = None) -> ConnectionInfo:
+        """The nodes that clients of a run connect to."""
+        found = self.target.clients_connect(user)
+        entry, nodes = run.configuration.entry, self.target.nodes()
+        if entry is None:
+            return found
+        workers = [node for node in nodes if node.role == "worker"]
+        return replace(found, nodes=nodes[:1] if entry == "coordinator" else workers)
+
+    def _takes_nodes_in_turn(self, run: PlannedRun) -> bool:
+        """Whether each load generator connects to one node, so that all nodes have equally many."""
+        entry, nodes = run.configuration.entry, len(self._connection(run).nodes)
+        if entry not in ("any-node", "owner"):
+            return False
+        if run.configuration.drivers % nodes == 0:
+            return True
+        if entry == "owner":
+            hint = f"set matrix.drivers: [{nodes}]"
+            problem = f"{pluralize(run.configuration.drivers, 'load generator')} cannot be divided among"
+            raise RunnerError(f"{problem} {pluralize(nodes, 'node')}, each with its own keys", hint=hint)
+        return False
+
+    def _limit_to_owners(self, run: PlannedRun, works: Sequence[Work]) -> list[Work]:
+        """The same work, of each load generator on keys of its node."""
+        if not works:
+            return []
+        configuration, nodes = run.configuration, self._connection(run).nodes
+        own = self.experiment.own_workload(configuration.workload)
+        key = own.key if isinstance(own, ScriptedWorkload) else None
+        is_load, is_endless = configuration.phase == "load", self.experiment.limits.duration_s is not None
+        start, count = 0, configuration.records
+        if is_load:
+            start, count = works[0].inserts.start, sum(work.inserts.count for work in works)
+            count = min(count, configuration.records) if is_endless else count
+            if works[0].monitor and not is_endless:
+                # Its few records are chosen from more, so that each node owns enough of them.
+                count = count * _SPARE + _SPARE**2
+        if count > MOST_KEYS:
+            hint = "use fewer records (matrix.records)"
+            raise RunnerError(f"{count:,} keys cannot be given to their owners: at most {MOST_KEYS:,}", hint=hint)
+        numbers: Integers = np.arange(start, start + count, dtype=np.int64)
+        keys = [str(number) for number in numbers.tolist()] if key else build_key_names(start, start + count)
+        with self.target.connect() as connection:
+            owners = find_key_owners(connection, key.table if key else TABLE, keys, nodes)
+        parts = len(works) if is_load else len(nodes)
+        divided = divide_owned_numbers(owners, numbers, nodes=len(nodes), parts=parts)
+        if not is_load:
+            return [replace(work, limited=RecordList(divided[work.part % parts])) for work in works]
+        if works[0].monitor:
+            divided = [own[: work.inserts.count] for own, work in zip(divided, works, strict=True)]
+        return [
+            replace(work, limited=RecordList(own, is_endless=is_endless), operations=len(own))
+            for own, work in zip(divided, works, strict=True)
+        ]
 
     def _monitor_operations(self, run: PlannedRun, *, is_paced: bool) -> int:
         """Operations of the monitor. A paced monitor is ended with the main clients; that of a load has its records."""
@@ -397,20 +486,21 @@ class Measurement:
         return compute_steady_rate(read_rates(output))
 
     def _start_clients(
-        self, run: PlannedRun, folder: Path, pace_ops_s: float | None
-    ) -> tuple[list[Launched], Launched | None]:
-        clients = [self._launch(f"client-{work.part}", work, folder) for work in self.works(run)]
-        monitor = None
-        if run.configuration.monitored:
-            monitor = self._launch("monitor", self.monitor_work(run, pace_ops_s), folder)
+        self, works: Sequence[Work], monitor_works: Sequence[Work], folder: Path
+    ) -> tuple[list[Launched], list[Launched]]:
+        clients = [self._launch(f"client-{work.part}", work, folder) for work in works]
+        monitors = [self._launch(f"monitor-{work.part}", work, folder) for work in monitor_works]
         self.hosts.release()
-        return clients, monitor
+        return clients, monitors
 
     def _launch(self, name: str, work: Work, folder: Path) -> Launched:
         private = folder / f"{name}.files"
         private.mkdir()
         user = self.experiment.monitor.role if work.monitor else None
-        command = self.driver.command(work, self.target.clients_connect(user), private)
+        connection = self._connection(work.run, user)
+        if name != "warm-up" and self._takes_nodes_in_turn(work.run):
+            connection = replace(connection, nodes=[connection.nodes[work.part % len(connection.nodes)]])
+        command = self.driver.command(work, connection, private)
         output = folder / f"{name}.log"
         if command.host is not None:
             return self.hosts.launch(name, command, output)
@@ -440,7 +530,7 @@ class Measurement:
         return ended or datetime.now(UTC)
 
     def _collect_clients(
-        self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: MeasurementResult
+        self, run: PlannedRun, clients: Sequence[Launched], monitors: Sequence[Launched], measured: MeasurementResult
     ) -> None:
         own = self.experiment.own_workload(run.configuration.workload)
         for part, client in enumerate(clients):
@@ -453,9 +543,9 @@ class Measurement:
             if isinstance(own, CommandWorkload):
                 private = client.output.with_suffix(".files")
                 measured.problems += collect_left(run, part, private, own.files, measured.files)
-        if monitor:
-            measured.files[build_client_log_path(run, part=0, monitor=True)] = monitor.output
-            measured.monitor_output = monitor.output
+        for part, monitor in enumerate(monitors):
+            measured.files[build_client_log_path(run, part=part, monitor=True)] = monitor.output
+            measured.monitor_outputs.append(monitor.output)
 
 
 def is_throughput_steady(rates_ops_s: Sequence[float]) -> bool:

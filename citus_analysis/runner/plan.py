@@ -28,6 +28,7 @@ from typing import Final, Literal, Self
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.runner.experiment import (
     ClusterTarget,
+    EntryName,
     Experiment,
     PgbenchDriver,
     ScriptedWorkload,
@@ -49,6 +50,7 @@ class Configuration:
         records: number of records in the table; 0 if the workload does not use this number.
         operations: number of operations; 0 if the workload does not use this number.
         own_tables: the workload has tables of its own, and does not use the benchmark's.
+        entry: where load generators connect to; None: as the target says.
     """
 
     resource: str
@@ -64,6 +66,7 @@ class Configuration:
     monitored: bool
     settings: tuple[tuple[str, Setting], ...]
     own_tables: bool = False
+    entry: EntryName | None = None
 
     @property
     def adds_records(self) -> bool:
@@ -98,12 +101,13 @@ def list_configurations(experiment: Experiment) -> list[Configuration]:
     matrix = experiment.matrix
     own_protocol = experiment.driver.protocol if isinstance(experiment.driver, PgbenchDriver) else None
     protocols: list[str | None] = [*matrix.protocol] or [own_protocol]
+    entries: list[EntryName | None] = [*matrix.entry] or [None]
     setting_axes = [[(name, value) for value in values] for name, values in matrix.settings.items()]
     used = {workload: _collect_matrix_names(experiment, workload) for workload in matrix.workloads}
     combined = (
         Configuration(
             resource=_build_resource_name(experiment, combination, settings),
-            set_up=_set_up(experiment, protocol, settings),
+            set_up=_set_up(experiment, protocol, entry, settings),
             phase="load" if workload.startswith("load") else "run",
             workload=_format_workload_name(experiment, workload),
             threads=threads,
@@ -115,6 +119,7 @@ def list_configurations(experiment: Experiment) -> list[Configuration]:
             monitored=monitored,
             settings=settings,
             own_tables=experiment.own_workload(workload) is not None,
+            entry=entry,
         )
         for settings in product(*setting_axes)
         for combination in product(
@@ -125,9 +130,10 @@ def list_configurations(experiment: Experiment) -> list[Configuration]:
             matrix.operations,
             matrix.all_drivers,
             protocols,
+            entries,
             matrix.monitored,
         )
-        for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
+        for workers, threads, workload, records, operations, drivers, protocol, entry, monitored in [combination]
         if threads in matrix.get_threads(workload) and drivers in matrix.get_drivers(workload)
     )
     # The load phase has no number of operations: combinations that differ only in this number are equal.
@@ -145,7 +151,10 @@ def _collect_matrix_names(experiment: Experiment, workload: str) -> set[str]:
     own = experiment.own_workload(workload)
     if own is None:
         return {"records", "operations"}
-    return collect_used_names(own) | ({"operations"} if isinstance(own, ScriptedWorkload) else set())
+    names = collect_used_names(own)
+    if isinstance(own, ScriptedWorkload):
+        names |= {"operations", *(["records"] if own.key else [])}
+    return names
 
 
 def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
@@ -240,17 +249,18 @@ _STUDY_ORDER: Final = [("load", "A"), *(("run", letter) for letter in "ABCFD"), 
 
 def _build_resource_name(
     experiment: Experiment,
-    combination: tuple[int, int, str, int, int, int, str | None, bool],
+    combination: tuple[int, int, str, int, int, int, str | None, EntryName | None, bool],
     settings: tuple[tuple[str, Setting], ...],
 ) -> str:
     """The resource's name: always with workers, threads and workload, and with the values of other axes that vary."""
     matrix = experiment.matrix
-    workers, threads, workload, records, operations, drivers, protocol, monitored = combination
+    workers, threads, workload, records, operations, drivers, protocol, entry, monitored = combination
     optional = [
         (len(matrix.records) > 1, f"r{records}"),
         (len(matrix.operations) > 1 and not workload.startswith("load"), f"o{operations}"),
         (len(matrix.all_drivers) > 1, f"d{drivers}"),
         (len(matrix.protocol) > 1, f"{protocol}"),
+        (len(matrix.entry) > 1, f"{entry}"),
         (len(matrix.monitored) > 1, "monitored" if monitored else "unmonitored"),
         *((len(matrix.settings[name]) > 1, _format_setting_suffix(name, value)) for name, value in settings),
     ]
@@ -258,11 +268,17 @@ def _build_resource_name(
     return "-".join([*always, *(part for varies, part in optional if varies)])
 
 
-def _set_up(experiment: Experiment, protocol: str | None, settings: tuple[tuple[str, Setting], ...]) -> str:
+def _set_up(
+    experiment: Experiment,
+    protocol: str | None,
+    entry: EntryName | None,
+    settings: tuple[tuple[str, Setting], ...],
+) -> str:
     matrix = experiment.matrix
     varied = [f"{name}={format_server_setting(value)}" for name, value in settings if len(matrix.settings[name]) > 1]
     name = experiment.set_up or experiment.name
-    return " ".join([name, *([f"protocol={protocol}"] if len(matrix.protocol) > 1 else []), *varied])
+    clients = [f"protocol={protocol}"] if len(matrix.protocol) > 1 else []
+    return " ".join([name, *clients, *([f"entry={entry}"] if len(matrix.entry) > 1 else []), *varied])
 
 
 def _format_setting_suffix(name: str, value: Setting) -> str:

@@ -163,6 +163,7 @@ def write_description(
         "facts": collect_identity_facts(configuration),
         "experiment": experiment.name,
         "protocol": configuration.protocol,
+        "entry": configuration.entry,
         "monitored": configuration.monitored,
         "order": experiment.order,
         "seed": experiment.seed,
@@ -376,35 +377,34 @@ def read_rates(output: Path) -> list[float]:
 
 
 def judge_run(
-    run: PlannedRun, outputs: Sequence[Path], monitor: Path | None = None, logs: Sequence[Path] = ()
+    run: PlannedRun, outputs: Sequence[Path], monitors: Sequence[Path] = (), logs: Sequence[Path] = ()
 ) -> RunResult:
     """Merge and judge the outputs of the clients of a run.
 
     Args:
         run: the planned run.
         outputs: outputs of the main clients, in order of their parts.
-        monitor: output of the monitor; None if there was none.
+        monitors: outputs of the sampled client's processes; none if there was none.
         logs: server logs of the run; empty if they were not collected.
     """
     clients = [_build_client_row(run, output, "main", part) for part, output in enumerate(outputs)]
-    if monitor:
-        clients.append(_build_client_row(run, monitor, "monitor", 0))
+    clients += [_build_client_row(run, output, "monitor", part) for part, output in enumerate(monitors)]
     facts = _build_run_identity(run) | collect_identity_facts(run.configuration)
     known = TABLES["runs"].conform(pl.DataFrame([facts])).select(_RESULT_IDENTITY)
     judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
-    lacking = _sample_problems(monitor, judged["monitor_operations"], logs)
+    lacking = _sample_problems(monitors, judged["monitor_operations"], logs)
     status = find_worst_status(judged["status"], *("degraded" for _ in lacking))
     reason = "; ".join(filter(None, [judged["status_reason"], *lacking])) or None
     rate_ops_s, done = judged["throughput_ops_s"] or 0.0, judged["operations_done"] or 0
     return RunResult(status, reason, rate_ops_s, done, judged["connected_threads"], judged["monitor_operations"])
 
 
-def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequence[Path]) -> list[str]:
+def _sample_problems(monitors: Sequence[Path], operations: int | None, logs: Sequence[Path]) -> list[str]:
     """The reason why a sampled run has no sampled statements, if its clients' counts do not show it."""
-    if monitor is None:
+    if not monitors:
         return []
     if operations is None:
-        return [f"the monitor client wrote no readable output to {monitor.name}: no sampled statements"]
+        return [f"the monitor client wrote no readable output to {monitors[0].name}: no sampled statements"]
     if operations and logs and not any(_holds_durations(log) for log in logs):
         return ["the server logs hold no duration of a statement: no sampled statements"]
     return []

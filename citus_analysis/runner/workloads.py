@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
@@ -22,6 +23,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.core.type_aliases import Integers
 from citus_analysis.errors import UsageError, require_known
 
 Distribution = Literal["uniform", "zipfian", "latest"]
@@ -69,8 +71,25 @@ class CoreScript:
     text: str
 
 
+@dataclass(frozen=True, eq=False)
+class RecordList:
+    """The records that a load generator is limited to.
+
+    Attributes:
+        numbers: record numbers, ascending, shape (n,).
+        is_endless: the run ends by its time, so that inserts could use all of them up: then it fails with a message.
+    """
+
+    numbers: Integers
+    is_endless: bool = False
+
+
 def build_pgbench_scripts(
-    workload: str, *, phase: Literal["load", "run"], distribution: Distribution | None = None
+    workload: str,
+    *,
+    phase: Literal["load", "run"],
+    distribution: Distribution | None = None,
+    limited: RecordList | None = None,
 ) -> list[CoreScript]:
     """The scripts of a core workload; for its load phase, the script that inserts every record once.
 
@@ -78,15 +97,16 @@ def build_pgbench_scripts(
         workload: letter of the core workload.
         phase: `load` inserts the records, `run` is the workload itself.
         distribution: request distribution instead of the workload's own.
+        limited: the records to use; their requests are uniform.
 
     Raises:
         UnknownNameError: there is no such core workload.
     """
     require_known("core workload", workload, CORE_WORKLOADS)
     if phase == "load":
-        return [CoreScript("INSERT", 1, _INSERT)]
+        return [CoreScript("INSERT", 1, _write_limited_insert(limited) if limited else _INSERT)]
     core = CORE_WORKLOADS[workload]
-    choose = _CHOOSE_RECORD[distribution or core.distribution]
+    choose = write_choice(limited, "record") if limited else _CHOOSE_RECORD[distribution or core.distribution]
     return [CoreScript(name, share, _STATEMENTS[name].format(choose=choose)) for name, share in core.shares.items()]
 
 
@@ -107,14 +127,17 @@ _UPDATE: Final = f"UPDATE {TABLE} SET {FIELDS[0]} = {_NEW_FIELD} WHERE ycsb_key 
 
 # Clients take record numbers in turn. The last turn may exceed the range: those transactions do nothing, so that every
 # record is inserted exactly once with any number of clients.
+_INSERT_ROW: Final = (
+    f"INSERT INTO {TABLE} (ycsb_key, {', '.join(FIELDS)}) VALUES "  # noqa: S608 (constants only)
+    f"('user' || :key::text, {', '.join([_NEW_FIELD] * len(FIELDS))});\n"
+)
 _INSERT: Final = (
     r"\set record :insert_start + :client_id + :done * :clients"
     "\n"
     r"\set done :done + 1"
     f"\n{_KEY}\n{_VALUE}\n"
     r"\if :record < :insert_stop"
-    f"\nINSERT INTO {TABLE} (ycsb_key, {', '.join(FIELDS)}) VALUES "
-    f"('user' || :key::text, {', '.join([_NEW_FIELD] * len(FIELDS))});\n"
+    f"\n{_INSERT_ROW}"
     r"\endif"
     "\n"
 )
@@ -129,6 +152,78 @@ _STATEMENTS: Final = {
     ),
     "INSERT": _INSERT,
 }
+
+# Records from a list. pgbench has no arrays: a list is written as an expression, a binary tree of comparisons that
+# finds a group of neighbours, whose differences from the first are packed into one number. For 2,500 records these are
+# 9 comparisons, some microseconds of the client's time.
+
+#: Largest difference of a group, in bits -> numbers that are packed into one of 63 bits.
+_PACKED: Final = {10: 6, 15: 4, 20: 3, 31: 2}
+
+
+def write_choice(limited: RecordList, variable: str) -> str:
+    r"""Meta-commands of pgbench that set a variable to a random entry of a list.
+
+    Example:
+        >>> print(write_choice(RecordList(np.array([3, 5, 9])), "record"))
+        \set owned random(0, 2)
+        \set place :owned % 6
+        \set group :owned / 6
+        \set record 3 + ((6293504 >> (:place * 10)) & 1023)
+    """
+    return f"\\set owned random(0, {len(limited.numbers) - 1})\n{write_lookup(limited.numbers, variable)}"
+
+
+def _write_limited_insert(limited: RecordList) -> str:
+    used_up = "SELECT 'all keys of this node are used up: raise matrix.records'::int;"
+    return "\n".join(
+        [
+            r"\set owned :client_id + :done * :clients",
+            r"\set done :done + 1",
+            rf"\if :owned < {len(limited.numbers)}",
+            write_lookup(limited.numbers, "record"),
+            f"{_KEY}\n{_VALUE}\n{_INSERT_ROW.rstrip()}",
+            *([r"\else", used_up] if limited.is_endless else []),
+            "\\endif\n",
+        ]
+    )
+
+
+def write_lookup(numbers: Integers, variable: str) -> str:
+    """Meta-commands of pgbench that set a variable to entry number `:owned` of a list.
+
+    Args:
+        numbers: the list, ascending and not negative, shape (n,).
+        variable: variable that is set.
+    """
+    for bits, size in _PACKED.items():
+        groups = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        if all(int(group[-1] - group[0]) < 1 << bits for group in groups):
+            break
+    else:
+        bits, size, groups = 0, 1, [numbers[start : start + 1] for start in range(len(numbers))]
+    leaves = [_write_leaf(group, bits) for group in groups]
+    return "\n".join(
+        [rf"\set place :owned % {size}", rf"\set group :owned / {size}", rf"\set {variable} {_write_tree(leaves)}"]
+    )
+
+
+def _write_leaf(group: Integers, bits: int) -> str:
+    first = int(group[0])
+    if len(group) == 1:
+        return str(first)
+    packed = sum(int(number - first) << (bits * place) for place, number in enumerate(group))
+    return f"{first} + (({packed} >> (:place * {bits})) & {(1 << bits) - 1})"
+
+
+def _write_tree(leaves: Sequence[str], start: int = 0) -> str:
+    """The expression that chooses leaf number `:group`, the first of these being number `start`."""
+    if len(leaves) == 1:
+        return leaves[0]
+    half = len(leaves) // 2
+    below, above = _write_tree(leaves[:half], start), _write_tree(leaves[half:], start + half)
+    return f"CASE WHEN :group < {start + half} THEN {below} ELSE {above} END"
+
 
 # YCSB's keys, and their division among load generators.
 #

@@ -12,7 +12,7 @@ from citus_analysis.texts.words import join_words
 
 #: Names that describe the system rather than the load, the folder, addresses or logs.
 _SYSTEM: Final = (
-    r"^(settings\.(?:[a-z])|hardware$|cpu_per_node$|shard_count$|protocol$|scale$|"
+    r"^(settings\.(?:[a-z])|hardware$|cpu_per_node$|shard_count$|protocol$|entry$|scale$|"
     r"growth$|(?:postgres|citus|driver|client)_(?:version|build)$)"
 )
 _OF_SERVER: Final = "settings."

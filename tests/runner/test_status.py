@@ -82,7 +82,7 @@ def test_runner_and_ingest_agree(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text or "")
 
-    judged = judge_run(run, files[:1], files[1] if monitor is not None else None)
+    judged = judge_run(run, files[:1], files[1:] if monitor is not None else [])
     assert (judged.status, judged.reason) == (status, reason)
     write_outcomes(
         tmp_path / "out" / run.configuration.resource,
@@ -106,12 +106,12 @@ def test_a_sampled_run_without_a_sample_is_not_verified(tmp_path: Path) -> None:
     empty.write_text("2026-03-01 12:00:00.000 UTC [1] LOG:  checkpoint starting: time\n")
     full.write_text(f"{empty.read_text()}2026-03-01 12:00:00.001 UTC [7] LOG:  duration: 0.4 ms\n")
     edge.write_bytes(b"x" * (2**20 - 4) + b"duration: 1 ms")  # across two pieces that are read
-    assert judge_run(run, [main], monitor, [empty, full]).status == "ok"
-    assert judge_run(run, [main], monitor, [edge]).status == "ok"
-    assert judge_run(run, [main], monitor, []).status == "ok"  # logs that are not collected tell nothing
-    without = judge_run(run, [main], monitor, [empty])
+    assert judge_run(run, [main], [monitor], [empty, full]).status == "ok"
+    assert judge_run(run, [main], [monitor], [edge]).status == "ok"
+    assert judge_run(run, [main], [monitor], []).status == "ok"  # logs that are not collected tell nothing
+    without = judge_run(run, [main], [monitor], [empty])
     assert without.reason == "the server logs hold no duration of a statement: no sampled statements"
-    nothing = judge_run(run, [main], silent, [full])
+    nothing = judge_run(run, [main], [silent], [full])
     assert (without.status, nothing.status) == ("degraded", "degraded")
     assert nothing.reason == "the monitor client wrote no readable output to silent: no sampled statements"
 
@@ -157,7 +157,7 @@ def test_runner_and_ingest_agree_on_every_recorded_run(recorded_dataset: Dataset
         mains = {name: path for name, path in files.items() if name.role == "main"}
         monitor = next((path for name, path in files.items() if name.role == "monitor"), None)
         run = planned(next(iter(mains or files)))
-        result = judge_run(run, list(mains.values()), monitor)
+        result = judge_run(run, list(mains.values()), [monitor] if monitor else [])
         judged[where] = (result.status, result.reason)
     assert len(judged) >= 90
     assert {status for status, _ in judged.values()} == {"ok", "degraded", "failed"}

@@ -1,0 +1,1 @@
+UPDATE accounts SET balance = balance + 1 WHERE aid = :aid;
