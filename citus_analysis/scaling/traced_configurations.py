@@ -26,8 +26,8 @@ from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.schema import DATA_STATEMENTS, WRITING_STATEMENTS
 from citus_analysis.units import US_PER_S
 
-#: Where clients connect to: the coordinator alone, or all of the nodes that hold shards.
-Entry: TypeAlias = Literal["coordinator", "any node"]
+#: Where clients connect to: the coordinator alone, all of the nodes that hold shards, or of these the node of each key.
+Entry: TypeAlias = Literal["coordinator", "any node", "owner"]
 #: Protocol between nodes.
 Protocol: TypeAlias = Literal["binary", "text"]
 
@@ -42,6 +42,8 @@ _HELD: Final = (
     *("monitored", "shard_count"),
 )
 _OF_MACHINES: Final = ("nodes", "throttle_samples", "process_samples")
+#: Column -> setting of the runner's description of a resource: how many shards, and where clients connected to.
+_STATED: Final = {"shard_count": "shard_count", "stated_entry": "entry"}
 _PROTOCOL_SETTING: Final = r"citus\.enable_binary_protocol=\w+(?:, )?"
 #: Columns of `statements` that are read.
 _STATEMENT_COLUMNS: Final = (
@@ -171,8 +173,9 @@ def read_traced_configurations(source: TableSource, question: Question) -> tuple
     """
     runs = select_asked_runs(source, question).runs
     settings = convert_to_polars(source.table("settings"))
-    shards = settings.filter(pl.col("name") == "shard_count").select("resource", shard_count="value").unique("resource")
-    runs = runs.join(shards, on="resource", how="left", maintain_order="left")
+    for column, name in _STATED.items():
+        stated = settings.filter(pl.col("name") == name).select("resource", pl.col("value").alias(column))
+        runs = runs.join(stated.unique("resource"), on="resource", how="left", maintain_order="left")
     columns = ("resource", "run_id", "response_time_us")
     latencies = compute_concurrency(runs, convert_to_polars(source.table("operation_latencies"))).select(columns)
     runs = runs.join(latencies, on=RUN, maintain_order="left").filter(
@@ -262,8 +265,10 @@ def _build_configuration(
     per_operation = seen / sampled if sampled else 1.0
     per_operation = 1.0 if abs(per_operation - 1) < _WHOLE else per_operation
     workers = int(first["workers"])
-    entry: Entry = "coordinator" if set(parents) == {"0"} and workers and not times["local"].sum() else "any node"
     remote = int(times["remote"].sum())
+    entry: Entry = "coordinator" if set(parents) == {"0"} and workers and not times["local"].sum() else "any node"
+    if first["stated_entry"] == "owner" and not remote:
+        entry = "owner"  # where a statement did arrive elsewhere, it is what its traces say
     expected = sessions * (workers if entry == "coordinator" else workers - 1)
     connections = int(times["connections"].sum())
     protocol: Protocol = "text" if times["text"].sum() > times["binary"].sum() else "binary"

@@ -380,7 +380,9 @@ def _list_changes(base: TracedConfiguration, configurations: Sequence[TracedConf
     """Changes without a value, those that were measured, and twice of each size."""
     alike = _list_comparable(base, configurations)
     entry = "coordinator" if base.entry == "any node" else "any-node"
-    plain = [Change(name) for name in ("owner-routing", "cached-connections", entry)]
+    plain = [
+        Change(name) for name in (*(["owner-routing"] if base.entry != "owner" else []), "cached-connections", entry)
+    ]
     plain.append(Change("text" if base.protocol == "binary" else "binary"))
     sizes: dict[str, list[float]] = {
         "threads": [*(one.threads for one in alike), 2 * base.threads],
@@ -540,7 +542,7 @@ def _execute_locally(load: Load, share: float) -> tuple[KindMix, ...]:
 
 def _change_workers(load: Load, workers: float) -> Load:
     """With more nodes, fewer statements arrive at the node of their shard."""
-    mix = load.statements if load.entry == "coordinator" else tuple(
+    mix = load.statements if load.entry != "any node" else tuple(
         replace(one, local_share=min(1.0, one.local_share * load.workers / workers)) for one in load.statements
     )  # fmt: skip
     return replace(load, workers=int(workers), statements=mix)
@@ -559,7 +561,7 @@ def _enter_anywhere(load: Load) -> Load:
 
 
 _PLAIN: Final[dict[str, Callable[[Load], Load]]] = {
-    "owner-routing": lambda load: replace(load, entry="any node", statements=_execute_locally(load, 1.0)),
+    "owner-routing": lambda load: replace(load, entry="owner", statements=_execute_locally(load, 1.0)),
     "cached-connections": lambda load: replace(load, connects=False, reconnects=0.0),
     "coordinator": lambda load: replace(load, entry="coordinator", statements=_execute_locally(load, 0.0)),
     "any-node": _enter_anywhere,
@@ -624,7 +626,7 @@ def _find_counterpart(
     base: TracedConfiguration, load: Load, change: Change, alike: Sequence[TracedConfiguration]
 ) -> TracedConfiguration | None:
     """The measured configuration that is the base with the change."""
-    if change.name in ("owner-routing", "cached-connections", "pool-size"):
+    if change.name in ("cached-connections", "pool-size"):
         return None
     axes = {name: getattr(load, name) for name in base.axes}
     return next((one for one in alike if one.axes == axes and one is not base), None)
@@ -793,7 +795,7 @@ def _list_assumptions(base: TracedConfiguration, change: Change, model: ClosedLo
         yield "as many sessions as before, spread over the nodes; a client knows the node of each key at no cost"
     if change.name == "pool-size":
         yield "a pool before each node hands a free connection on at no cost; what waits for one takes no processor"
-    if change.name == "any-node" or (change.name == "coordinator" and base.entry == "any node"):
+    if change.name == "any-node" or (change.name == "coordinator" and base.entry != "coordinator"):
         yield "the coordinator has as much CPU as a worker"
     if change.name in ("threads", "workers", "pool-size"):
         yield "client threads are spread evenly over the nodes that they connect to"

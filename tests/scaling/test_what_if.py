@@ -106,6 +106,22 @@ def test_a_measured_change_stands_beside_its_prediction_which_does_not_know_it(t
     ]
 
 
+def test_measured_owner_routing_stands_beside_its_prediction(tables: Tables) -> None:
+    simulated = make_tables({Cluster(AT, owner=True): simulate(Cluster(AT, owner=True), 9)})
+    renamed = {
+        name: rows.with_columns(resource=pl.lit("owner"), run_id=pl.lit("owner/") + pl.col("run_id").str.slice(4))
+        for name, rows in simulated.items()
+        if name in ("runs", "operation_latencies", "statements")
+    }
+    both = {**tables, **{name: pl.concat([tables[name], rows]) for name, rows in renamed.items()}}
+    stated = pl.DataFrame({"resource": ["owner"], "name": ["entry"], "value": ["owner"]})
+    found = what_if({**both, "settings": TABLES["settings"].conform(stated)}, "owner-routing", at=f"t{AT}")
+    rates = dict(both["runs"].group_by("resource").agg(pl.col("throughput_ops_s").mean()).iter_rows())
+    assert (found.counterpart, found.inside) == ("owner", True)
+    assert found.measured_ratio == pytest.approx(rates["owner"] / rates[f"t{AT}"])
+    assert "entry: any node to owner" in found.left_out["change"].to_list()
+
+
 def test_a_study_predicts_what_it_can_and_says_why_not(tables: Tables) -> None:
     found = study_what_if(tables, USUAL_QUESTION)
     assert {one.change for one in found.predictions} >= {"owner-routing", "cached-connections", "threads=24"}
