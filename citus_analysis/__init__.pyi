@@ -22,6 +22,7 @@ from . import stats as stats
 from . import tracking as tracking
 from . import units as units
 from .attribution import why as why
+from .bottleneck import advise_connections as advise_connections
 from .bottleneck import noise as noise
 from .dataset import Dataset as Dataset
 from .dataset import ingest as ingest

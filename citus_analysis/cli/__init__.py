@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "why": "Explain a difference: statements, segments, nodes.",
     "plans": "Find statements whose plan changed: where, when, cost.",
     "what-if": "Predict what a change would gain, from traces.",
+    "connections": "How many connections fit a node, and how many pay.",
     "noise": "Where the variance between runs comes from.",
     "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
