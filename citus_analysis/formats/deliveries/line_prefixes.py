@@ -21,7 +21,7 @@ import numpy as np
 
 from citus_analysis.core.parallel import map_in_order
 from citus_analysis.errors import InputError
-from citus_analysis.formats.deliveries.log_services import nanoseconds
+from citus_analysis.formats.deliveries.export_times import convert_times_to_ns
 from citus_analysis.formats.deliveries.placed_lines import (
     NO_TIME,
     STAMP_PATTERN,
@@ -151,7 +151,7 @@ class LinePrefix(Step):
         """The times of the stamps in µs since 1970-01-01 UTC."""
         import polars as pl
 
-        times = nanoseconds(self._extract_group(lines, "stamp").cast(pl.Binary).to_arrow())
+        times = convert_times_to_ns(self._extract_group(lines, "stamp").cast(pl.Binary).to_arrow())
         return pl.Series(np.where(times == NO_TIME, times, times // _NS_PER_US))
 
     @property

@@ -27,27 +27,19 @@ import pyarrow as pa
 
 from citus_analysis.core.parallel import prefetch_in_thread
 from citus_analysis.errors import InputError
-from citus_analysis.formats.deliveries.export_records import (
-    ANY,
-    OUTER,
-    SEVERITY,
-    UNSEEN,
-    ExportShape,
+from citus_analysis.formats.deliveries.export_csv import read_csv_records
+from citus_analysis.formats.deliveries.export_journal import parse_journal_entries, read_journal_records
+from citus_analysis.formats.deliveries.export_json import (
     JsonNumber,
-    Path,
-    Rows,
     get_member_value,
     get_record_fields,
     get_value_bytes,
-    nanoseconds,
-    parse_journal_entries,
-    parse_json,
-    read_csv_records,
+    parse_json_record,
     read_document_records,
-    read_journal_records,
     read_json_line_records,
-    states_zone,
 )
+from citus_analysis.formats.deliveries.export_rows import ANY, OUTER, SEVERITY, UNSEEN, ExportShape, Path, Rows
+from citus_analysis.formats.deliveries.export_times import convert_times_to_ns, states_zone
 from citus_analysis.formats.deliveries.placed_lines import (
     NO_TIME,
     Knows,
@@ -323,7 +315,7 @@ def iterate_samples(head: bytes) -> Iterator[Sample]:
 
 def _sample_json_lines(head: bytes) -> Iterator[Sample]:
     lines = [line for line in head.split(b"\n")[:_MOST_RECORDS] if line.strip(_BLANKS)]
-    objects = [found for line in lines if isinstance(found := parse_json(line), dict)]
+    objects = [found for line in lines if isinstance(found := parse_json_record(line), dict)]
     # The last line may be cut.
     if objects and 2 * len(objects) >= len(lines) - 1:
         yield Sample(ExportShape("lines"), tuple(objects))
@@ -629,7 +621,7 @@ class _FieldChoice:
         times = np.zeros(count, np.int64)
         field = next((one for one in self._fields if one.path == shape.time), None)
         if field is not None:
-            times = nanoseconds(pa.array(field.values, pa.binary()))
+            times = convert_times_to_ns(pa.array(field.values, pa.binary()))
         rows = range(count)
         if count > 1 and times[0] > times[-1] and (np.diff(times) <= 0).all():
             rows = range(count - 1, -1, -1)
@@ -675,7 +667,7 @@ def _has_only_times(one: _SampleField) -> bool:
     said = one.said
     if 2 * len(said) < len(one.values):
         return False
-    return bool((nanoseconds(pa.array(said, pa.binary())) != NO_TIME).all())
+    return bool((convert_times_to_ns(pa.array(said, pa.binary())) != NO_TIME).all())
 
 
 def _add_time_field(shape: ExportShape, time: _SampleField | None) -> ExportShape:
@@ -698,11 +690,3 @@ def _is_name(one: _SampleField, kind: str) -> bool:
         return False
     few = len(set(said)) <= max(1, len(said) // 2) and 2 * len(said) >= len(one.values)
     return one.kind == "text" and bool(said) and few and all(said)
-
-
-# Exports of log services and container runtimes: a tool's text in a field of JSON objects, journald's entries or CSV.
-#
-# :func:`~._find.find_exports` finds the field by what it contains, not by the name of a service;
-# :class:`~.export_step.Export` undoes it.
-
-__all__ = ["Export", "any_cut", "find_exports", "nanoseconds"]

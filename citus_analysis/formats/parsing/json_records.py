@@ -19,7 +19,7 @@ from polars.exceptions import ComputeError, SchemaError
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import LINE_CAP, Block, Content
-from citus_analysis.formats.deliveries.export_records import decode_by_bisection
+from citus_analysis.formats.deliveries.export_rows import decode_by_bisection
 from citus_analysis.formats.parsing.format import (
     DATE_ORDER,
     FIRST_REPORT,

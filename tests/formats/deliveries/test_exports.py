@@ -11,7 +11,8 @@ import pytest
 from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries import placed_lines as line_order
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, LINE_CAP, Content, Unread
-from citus_analysis.formats.deliveries.log_services import Export, any_cut, find_exports, nanoseconds
+from citus_analysis.formats.deliveries.export_times import convert_times_to_ns
+from citus_analysis.formats.deliveries.log_services import Export, any_cut, find_exports
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, PlacedLines
 from citus_analysis.formats.parsing.registry import formats
 from tests.formats.deliveries import exported
@@ -404,4 +405,4 @@ def test_lines_before_the_first_object_and_headers_in_between() -> None:
     "values", [[9_999_999_999, 2**63 - 1], [9_999_999_999.5, 9.3e18], [b"9999999999.5", b"9999999999"]]
 )
 def test_numbers_that_64_bits_of_nanoseconds_do_not_hold_are_no_times(values: list[object]) -> None:
-    assert nanoseconds(pa.array(values)).tolist() == [NO_TIME, NO_TIME]
+    assert convert_times_to_ns(pa.array(values)).tolist() == [NO_TIME, NO_TIME]
