@@ -7,8 +7,10 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.attribution.associations import CorrelatedChange, PlanChanges, StackChanges
+from citus_analysis.attribution.correlated_changes import CorrelatedChange
+from citus_analysis.attribution.function_changes import StackChanges
 from citus_analysis.attribution.observed import SEGMENT_WORDS
+from citus_analysis.attribution.plan_differences import PlanChanges
 from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.stats.findings import ReportFinding
@@ -198,7 +200,7 @@ class Explanation(DisplayMixin):
         plans: plans of statements that both sides recorded; None if there are none.
         compared: which settings were compared, in words.
         segment_changes: the segments on each node, each tested by itself; the sure ones first.
-        skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.attribution.associations`.
+        skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.attribution.shard_skew`.
     """
 
     base: str

@@ -10,13 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.attribution.associations import (
-    compare_shard_skew,
-    find_correlated_changes,
-    plan_changes,
-    stack_changes,
-)
 from citus_analysis.attribution.causes import Cause, Effect, Explanation, ThroughputAccount, ThroughputPart
+from citus_analysis.attribution.correlated_changes import find_correlated_changes
 from citus_analysis.attribution.decomposition import (
     OWN_TERMS,
     ROUNDING,
@@ -28,8 +23,11 @@ from citus_analysis.attribution.decomposition import (
     estimate_jackknife_spread,
     find_top_contributors,
 )
+from citus_analysis.attribution.function_changes import stack_changes
 from citus_analysis.attribution.observed import OF_CHILD, SEGMENTS, Observed, read_observations
+from citus_analysis.attribution.plan_differences import compare_plans
 from citus_analysis.attribution.sentences import state_explanation
+from citus_analysis.attribution.shard_skew import compare_shard_skew
 from citus_analysis.attribution.statement_changes import find_segment_changes, find_statement_changes
 from citus_analysis.core.frames import TableSource, resolve_source
 from citus_analysis.core.type_aliases import Floats
@@ -117,7 +115,7 @@ def explain(sides: Observed, question: Question = USUAL_QUESTION, *, with_mechan
         if with_mechanisms and is_divided
         else ()
     )
-    plans = plan_changes(sides, level=level) if with_mechanisms else None
+    plans = compare_plans(sides, level=level) if with_mechanisms else None
     comparison = sides.response_time(question)
     environment = judge_environment(comparison, (sides.other.table, sides.base.table), level)
     explanation = Explanation(

@@ -10,15 +10,10 @@ from typing import Final
 import polars as pl
 import polars.selectors as cs
 
-from citus_analysis.attribution.associations import (
-    ALL_FUNCTIONS,
-    PlanChanges,
-    StackChanges,
-    describe_timer_skid,
-    round_to_digits,
-)
 from citus_analysis.attribution.causes import Cause, Explanation, ThroughputAccount, ThroughputPart
 from citus_analysis.attribution.decomposition import MOST_OF_KIND, OWN_TERMS
+from citus_analysis.attribution.function_changes import ALL_FUNCTIONS, StackChanges, describe_timer_skid
+from citus_analysis.attribution.plan_differences import PlanChanges
 from citus_analysis.attribution.statement_changes import SegmentChange, StatementChange
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.stats.findings import FindingNumber, ReportFinding, state
@@ -30,6 +25,7 @@ from citus_analysis.texts.numbers import (
     format_p_value,
     format_percent,
     format_with_decimals,
+    round_to_digits,
 )
 from citus_analysis.texts.tables import render_text_table
 from citus_analysis.texts.words import join_words, pluralize

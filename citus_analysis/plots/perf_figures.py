@@ -116,7 +116,7 @@ def plot_stack_changes(
     The colour is the change of the frame's own time, without its callees: red is more, blue is less (Gregg 2014).
 
     Args:
-        tree: `tree` of :class:`citus_analysis.attribution.associations.StackChanges`.
+        tree: `tree` of :class:`citus_analysis.attribution.function_changes.StackChanges`.
         unit: `µs` of CPU time per operation, or `%` of the samples.
         base: name of the side to compare with.
         other: name of the side that gives the widths.

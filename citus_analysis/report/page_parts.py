@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from citus_analysis.attribution.associations import tabulate_functions, tabulate_removed_functions
+from citus_analysis.attribution.function_changes import tabulate_functions, tabulate_removed_functions
 from citus_analysis.attribution.sentences import (
     describe_top_contributors,
     tabulate_causes,

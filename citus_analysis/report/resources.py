@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.attribution.associations import describe_timer_skid
+from citus_analysis.attribution.function_changes import describe_timer_skid
 from citus_analysis.bottleneck.machine_work import ForeignWork, place_text
 from citus_analysis.bottleneck.profiles import CpuContrast
 from citus_analysis.bottleneck.resources import ResourceStudy, compute_connection_balance, study_resources

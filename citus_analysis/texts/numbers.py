@@ -316,3 +316,13 @@ def parse_stated_numbers(text: str) -> tuple[float, ...]:
 def _scale_number(number: str, multiple: float) -> float:
     # 12.3 × 1000 is 12300 and not 12300.000000000002.
     return float(f"{float(number.replace(',', '')) * multiple:.15g}")
+
+
+def round_to_digits(value: float, digits: int = 2) -> str:
+    """A number as a person says it, with two digits.
+
+    Example:
+        >>> round_to_digits(1234.5), round_to_digits(0.0123)
+        ('1,200', '0.012')
+    """
+    return f"{float(f'{value:.{digits}g}'):,.10g}"

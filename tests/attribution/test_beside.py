@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.attribution.associations import ALL_FUNCTIONS, compare_weighted_counts, plan_changes, stack_changes
 from citus_analysis.attribution.explanation import explain
+from citus_analysis.attribution.function_changes import ALL_FUNCTIONS, compare_weighted_counts, stack_changes
 from citus_analysis.attribution.observed import observe_runs
+from citus_analysis.attribution.plan_differences import compare_plans
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots.perf_figures import plot_stack_changes
 from citus_analysis.runs.selection import select_runs
@@ -92,7 +93,7 @@ def test_equal_sides_name_no_function_and_no_plan(profiled: Dataset) -> None:
         order = random.permutation(runs.height)
         half = runs.height // 2
         sides = observe_runs((profiled, profiled), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
-        stacks, plans = stack_changes(sides, level=0.95), plan_changes(sides, level=0.95)
+        stacks, plans = stack_changes(sides, level=0.95), compare_plans(sides, level=0.95)
         assert stacks is not None
         assert plans is not None
         assert not plans.statements["changed"].any()

@@ -11,7 +11,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.attribution import Explanation
-from citus_analysis.attribution.associations import collect_node_measures
+from citus_analysis.attribution.correlated_changes import collect_node_measures
 from citus_analysis.attribution.decomposition import ClosedLoop, compute_throughput_terms, decompose
 from citus_analysis.attribution.observed import estimate_independent_stretches
 from citus_analysis.core.frames import TableSource

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.attribution.associations import PlanChanges, plan_changes
+from citus_analysis.attribution.plan_differences import PlanChanges, compare_plans
 from citus_analysis.attribution.sentences import state_plans
 
 QUERY = "SELECT v FROM items_{shard} WHERE part = {value}"
@@ -74,7 +74,7 @@ def compared(
         )
         for i in (0, 1)
     ]
-    found = plan_changes(SimpleNamespace(unit="run", sources=sources, both=both), level=0.95)  # type: ignore[arg-type] # what it uses of sides
+    found = compare_plans(SimpleNamespace(unit="run", sources=sources, both=both), level=0.95)  # type: ignore[arg-type] # what it uses of sides
     assert found is not None
     return found
 
@@ -121,7 +121,7 @@ def test_times_of_the_same_node_are_compared_over_runs() -> None:
         for i in (0, 1)
     ]
     sides = SimpleNamespace(unit="run", sources=(sources[0], SimpleNamespace(table=tables.__getitem__)), both=both)
-    found = plan_changes(sides, level=0.95)  # type: ignore[arg-type] # what it uses of sides
+    found = compare_plans(sides, level=0.95)  # type: ignore[arg-type] # what it uses of sides
     assert found is not None
     row = found.nodes.filter(pl.col("node").str.starts_with("Index")).row(0, named=True)
     assert row["p"] < 0.01

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.attribution.associations import compare_shard_skew
 from citus_analysis.attribution.sentences import state_spread
+from citus_analysis.attribution.shard_skew import compare_shard_skew
 
 SHARDS, NODES, RUNS, STATEMENTS = 32, 4, 4, 200
 
