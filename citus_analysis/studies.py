@@ -16,7 +16,7 @@ that it understood, and answers from there::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.core.frames import TableSource, convert_to_polars, resolve_source
+from citus_analysis.core.frames import TableSource, convert_to_numbers, convert_to_polars, resolve_source
 from citus_analysis.core.output_files import open_output
 from citus_analysis.defaults import METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
@@ -275,7 +275,7 @@ def _read_lists(source: object, metric: str | None) -> pl.DataFrame | None:
     """
     if not isinstance(source, Mapping) or not source:
         return None
-    values = {str(name): _convert_numbers(one) for name, one in source.items()}
+    values = {str(name): convert_to_numbers(one) for name, one in source.items()}
     if any(one is None for one in values.values()):
         return None
     if metric in values:
@@ -298,21 +298,6 @@ def _read_lists(source: object, metric: str | None) -> pl.DataFrame | None:
         pl.DataFrame({SET: pl.Series([name] * one.size, dtype=sets), metric or VALUES: one})
         for name, one in lists.items()
     )
-
-
-def _convert_numbers(values: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
-    """A list, array or series of numbers as an array; None for anything else."""
-    if isinstance(values, str | bytes | Mapping | pl.DataFrame | pl.LazyFrame) or values is None:
-        return None
-    if not isinstance(values, Iterable) or hasattr(values, "columns") or hasattr(values, "column_names"):
-        return None
-    try:
-        array = np.asarray(values if hasattr(values, "__array__") else list(values))
-    except (TypeError, ValueError):
-        return None
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
-        return None
-    return array.astype(np.float64)
 
 
 class _HoldsNumbers(Protocol):
@@ -380,7 +365,7 @@ def compare(
         >>> compare([12.1, 12.3, 12.2], [10.0, 10.2, 10.1]).verdict
         'higher'
     """
-    values, base_values = _convert_numbers(source), _convert_numbers(other)
+    values, base_values = convert_to_numbers(source), convert_to_numbers(other)
     if values is not None:
         if base_values is None:
             raise UsageError(

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from os import PathLike
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +18,13 @@ import polars as pl
 from citus_analysis.bottleneck.balance import jain_index
 from citus_analysis.bottleneck.resources import compute_resource_utilization
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.core.frames import TableSource, convert_to_polars
+from citus_analysis.core.frames import TableSource, convert_to_numbers, convert_to_polars, is_frame, resolve_source
 from citus_analysis.defaults import CHANGE_ALPHA, LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.selection import Question, split_names
 from citus_analysis.runs.set_ups import LOAD, format_configuration, format_setup_value, split_configurations
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
+from citus_analysis.schema import TABLES
 from citus_analysis.stats import Interval, find_changes
 from citus_analysis.stats.change_points import (
     Alarm,
@@ -33,7 +35,12 @@ from citus_analysis.stats.change_points import (
     newest_shift,
 )
 from citus_analysis.stats.environment import MACHINE_SPEED, Environment, judge_environment
-from citus_analysis.stats.run_means import select_runs_with_metric
+from citus_analysis.stats.run_means import (
+    StudiedRuns,
+    read_studied_runs,
+    read_values_as_runs,
+    select_runs_with_metric,
+)
 from citus_analysis.stats.verdicts import compare, get_metric_direction
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.tables import render_grouped_table
@@ -401,6 +408,8 @@ def add_run_measures(runs: pl.DataFrame, source: TableSource) -> pl.DataFrame:
 
 def _compute_cpu_per_operation(runs: pl.DataFrame, source: TableSource) -> pl.DataFrame:
     cpu, devices = (convert_to_polars(source.table(name)) for name in ("cpu_samples", "device_samples"))
+    if cpu.is_empty():
+        return runs.select(*_RUN, cpu_us_per_operation=pl.lit(None, pl.Float64)).clear()
     used = compute_resource_utilization(cpu, devices, runs).filter(pl.col("component") == "cpu")
     busy = used.group_by(_RUN).agg(pl.col("mean_percent").mean())
     per_operation = pl.col("mean_percent") / 100 * US_PER_S / pl.col(METRIC)
@@ -438,8 +447,8 @@ _DATASET_RUN: Final = ("dataset", "resource", "run_id", "start_time")
 
 
 def track(
-    datasets: Sequence[TableSource] | Mapping[str, TableSource],
-    metrics: str | Sequence[str] = METRIC,
+    datasets: object,
+    metrics: str | Sequence[str] | None = None,
     *,
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
@@ -459,8 +468,11 @@ def track(
     each dataset and after each day on which runs began.
 
     Args:
-        datasets: datasets in the order of time; the keys of a mapping, or else their folders, name them.
-        metrics: one or several metrics of `runs` or `operation_latencies`.
+        datasets: datasets, paths or frames of runs in the order of time, or one of them; the keys of a mapping, or else
+            their folders, name them. Also values in the order of time: a list, or lists by name. The rows of a frame
+            without the column `start_time` are in the order of time.
+        metrics: one or several metrics of `runs` or `operation_latencies`, or measured columns; by default the only
+            measured column, or the throughput.
         pool: columns that do not separate series (such as `family`, if experiments have different names).
         only: column -> value; only runs with this value.
         alpha: probability of a false alarm in one series.
@@ -471,10 +483,16 @@ def track(
         UsageError: no dataset, another status is to be allowed, or `since` is neither a dataset nor a time.
         UnknownNameError: no such metric or column.
         InsufficientDataError: no run has a metric.
+
+    Example:
+        >>> values = [100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 90.0, 91.0, 89.0, 90.5, 89.5, 90.0]
+        >>> [change.place for _, change in track(values, "tps").changes]
+        [6]
     """
-    sources = _name_datasets(datasets)
+    given = [metrics] if metrics is None or isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    sources = _name_datasets(datasets, given)
     first = _begin(since, sources)
-    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    names = list(dict.fromkeys(map(str, (_choose_metric(name, sources) for name in given))))
     settings = pl.concat(
         [
             convert_to_polars(source.table("settings")).with_columns(dataset=pl.lit(name))
@@ -482,14 +500,22 @@ def track(
         ],
         how="diagonal_relaxed",
     )
-    question = Question(only=dict(only or {}), include_status=split_names(include_status), pool=tuple(pool))
+    frames = [source for source in sources.values() if isinstance(source, _RunsOfFrame)]
+    find, say = (frames[0].studied.find_column, frames[0].studied.callers_name) if frames else (str, str)
+    question = Question(
+        only={find(name): value for name, value in (only or {}).items()},
+        include_status=split_names(include_status),
+        pool=tuple(map(find, pool)),
+    )
+    factors = tuple(dict.fromkeys(name for one in frames for name in one.studied.factors))
     notes: list[str] = []
     series: list[TrackedSeries] = []
     for metric in names:
         runs, said = _build_run_history(sources, metric, question)
         notes += said
         series += [
-            _track_series(metric, key, part, settings, alpha) for key, part in _iterate_series(runs, question.pool)
+            _track_series(metric, {say(name): value for name, value in key.items()}, part, settings, alpha)
+            for key, part in _iterate_series(runs, question.pool, (*_SERIES, *factors))
         ]
     judged = sum(one.found.judged for one in series)
     if judged > 1:
@@ -532,17 +558,85 @@ def _verdict(series: Sequence[TrackedSeries], since: list[str] | datetime) -> st
     return "undecided" if undecided else "not worse"
 
 
-def _name_datasets(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[str, TableSource]:
-    if not datasets:
+@dataclass(frozen=True)
+class _RunsOfFrame:
+    """A caller's frame of runs as a dataset that has nothing else; its rows are in the order of time."""
+
+    studied: StudiedRuns
+
+    def table(self, name: str, /) -> pl.DataFrame:
+        """The runs with what a dataset's runs have; any other table without rows."""
+        if name != "runs":
+            return TABLES[name].empty()
+        runs = self.studied.runs
+        numbers = pl.Series(range(1, runs.height + 1), dtype=pl.Int32)
+        return runs.with_columns(
+            numbers.alias("iteration"), pl.lit("").alias("resource"), ("row " + numbers.cast(pl.String)).alias("run_id")
+        )
+
+
+def _name_datasets(datasets: object, metrics: Sequence[str | None]) -> dict[str, TableSource]:
+    """What is tracked, by name.
+
+    Raises:
+        UsageError: nothing is given, or something that holds no runs.
+    """
+    if isinstance(datasets, Sequence | Mapping) and not datasets:
         raise UsageError("no dataset is given", hint="pass the datasets in the order of time")
-    if isinstance(datasets, Mapping):
-        return dict(datasets)
+    if isinstance(datasets, Mapping) and not _is_table(datasets, metrics[0]):
+        return {str(name): _resolve_tracked(one, metrics) for name, one in datasets.items()}
+    several: Sequence[object] = [datasets]
+    if isinstance(datasets, list | tuple) and convert_to_numbers(datasets) is None:
+        records = all(isinstance(one, Mapping) and not any(map(_is_column, one.values())) for one in datasets)
+        several = [datasets] if records else datasets
     named: dict[str, TableSource] = {}
-    for number, source in enumerate(datasets, 1):
-        path = getattr(source, "path", None)
+    for number, one in enumerate(several, 1):
+        source = _resolve_tracked(one, metrics)
+        path = one if isinstance(one, str | PathLike) else getattr(source, "path", None)
         name = Path(path).name if path else str(number)
         named[name if name not in named else f"{name} ({number})"] = source
     return named
+
+
+def _is_table(columns: Mapping[str, object], metric: str | None) -> bool:
+    """Whether these are columns by name; lists of numbers are values of a metric that is named and is none of them."""
+    values = list(columns.values())
+    if metric is not None and metric not in columns and all(convert_to_numbers(one) is not None for one in values):
+        return False
+    return any(map(_is_column, values))
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, Sized) and not (isinstance(value, str | Mapping | TableSource) or is_frame(value))
+
+
+def _resolve_tracked(source: object, metrics: Sequence[str | None]) -> TableSource:
+    runs = read_values_as_runs(source, metrics[0])
+    resolved = resolve_source(runs)
+    if not isinstance(resolved, pl.DataFrame):
+        return resolved
+    if {"run_id", "resource"} <= set(resolved.columns):
+        return _RunsOfFrame(StudiedRuns(resolved, metrics[0] or METRIC))
+    return _RunsOfFrame(read_studied_runs(runs, metrics[0]))
+
+
+def _choose_metric(name: str | None, sources: Mapping[str, TableSource]) -> str:
+    """The metric that is asked for, or that the frames have.
+
+    Raises:
+        UsageError: the frames are measured in different columns.
+    """
+    if name is not None:
+        frames = [one.studied for one in sources.values() if isinstance(one, _RunsOfFrame)]
+        return frames[0].find_column(name) if frames else name
+    found = list(
+        dict.fromkeys(one.studied.metric if isinstance(one, _RunsOfFrame) else METRIC for one in sources.values())
+    )
+    if len(found) > 1:
+        raise UsageError(
+            f"{' and '.join(found)} are measured: which is to be tracked is not said", hint="name the metric"
+        )
+    return found[0]
 
 
 def _build_run_history(
@@ -569,8 +663,10 @@ def _build_run_history(
     return whole.sort(*(["start_time"] if timed else ["_order", "iteration"]), maintain_order=True), notes
 
 
-def _iterate_series(runs: pl.DataFrame, pool: Sequence[str]) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
-    columns = [name for name in _SERIES if name in runs.columns and name not in pool]
+def _iterate_series(
+    runs: pl.DataFrame, pool: Sequence[str], apart: Sequence[str]
+) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
+    columns = [name for name in apart if name in runs.columns and name not in pool]
     columns = [name for name in columns if runs[name].n_unique() > 1]
     if not columns:
         yield {}, runs

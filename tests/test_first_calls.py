@@ -162,6 +162,57 @@ def test_results_leave_as_numbers(tmp_path: Path) -> None:
     assert "<title>&lt;Mine&gt;</title>" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_is_judged_and_tracked(kind: str) -> None:
+    """The factors of a caller's table are held equal, and the direction is that of its own metric."""
+    old, new = (FRAME[FRAME["version"] == name].reset_index(drop=True) for name in ("old", "new"))
+    found = ca.gate(KINDS[kind](new), KINDS[kind](old), "tps")
+    assert [(check.comparison.stratum, check.verdict) for check in found.checks] == [
+        ({"clients": clients}, "better") for clients in (1, 4, 16)
+    ]
+    assert any("version differs" in note for note in found.warnings)
+    tracked = ca.track([KINDS[kind](old), KINDS[kind](new)], "tps")
+    assert [one.stratum for one in tracked.series] == [{"clients": clients} for clients in (1, 4, 16)]
+    with pytest.raises(ca.CitusAnalysisError, match="needs a dataset"):
+        ca.noise(KINDS[kind](FRAME))
+
+
+def test_lists_are_judged_and_tracked() -> None:
+    rng = np.random.default_rng(3)
+    values = [*rng.normal(100, 0.5, 12), *rng.normal(90, 0.5, 12)]
+    assert ca.gate(NEW, OLD, "p99_ms").verdict == "passed"
+    assert ca.gate(np.array(OLD), pd.Series(NEW), "p99_ms").verdict == "failed"
+    assert ca.gate({"p99_ms": OLD}, {"p99_ms": NEW}).verdict == "failed"
+    for given in (values, pl.Series(values), {"monday": values[:12], "tuesday": np.array(values[12:])}):
+        ((_, change),) = ca.track(given, "tps").changes
+        assert (change.place, change.worse) == (12, True)
+    ((_, change),) = ca.track({"p99_ms": values}).changes
+    assert not change.worse
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ca.gate(OLD, NEW), "does not say what they are"),
+        (lambda: ca.gate({"tps": OLD}, {"p99_ms": NEW}), "measured by tps, the baseline by p99_ms"),
+        (lambda: ca.gate({"p99_ms": OLD}, {"p99_ms": NEW}, "throughput_ops_s"), "no metric is named"),
+        (lambda: ca.gate(None, NEW, "tps"), "NoneType is no table"),
+        (lambda: ca.gate({"run": OLD}, {"run": NEW}, "run"), "higher or lower"),
+        (lambda: ca.track(OLD), "does not say what they are"),
+        (lambda: ca.track(42), "int is no table"),
+        (lambda: ca.track([]), "no dataset"),
+        (lambda: ca.track(FRAME.rename(columns={"tps": "p95_ms"})), "p95_ms and p99_ms are measured"),
+        (lambda: ca.track("no-such-place"), "no-such-place"),
+        (lambda: ca.noise(OLD), "one list of numbers"),
+        (lambda: ca.noise({"old": OLD, "new": NEW}), "needs a dataset"),
+    ],
+)
+def test_mistakes_about_gates_tracks_and_noise_are_one_sentence(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(ca.CitusAnalysisError, match=said) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
 def test_changes_and_plot_of_a_frame() -> None:
     rng = np.random.default_rng(3)
     values = [*(100 + rng.normal(0, 0.5, 20)), *(90 + rng.normal(0, 0.5, 20))]

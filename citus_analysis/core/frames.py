@@ -13,9 +13,11 @@ from os import PathLike
 from types import ModuleType
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeGuard, TypeVar, cast, runtime_checkable
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.core.displays import DisplayMixin, open_named_source
+from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import UsageError
 
 if TYPE_CHECKING:
@@ -133,6 +135,26 @@ def _resolve_list(source: Sequence[object]) -> TableSource | pl.DataFrame:
     numbers = bool(source) and all(isinstance(one, int | float) for one in source)
     what = "one list of numbers has nothing to compare with" if numbers else "a list of these is no table"
     raise UsageError(what, hint="pass a second list, lists by name, a frame, a dataset, or paths of files")
+
+
+def convert_to_numbers(values: object) -> Floats | None:
+    """A list, array or series of numbers as an array; None for anything else.
+
+    Example:
+        >>> convert_to_numbers([1, 2.5]), convert_to_numbers(["a"])
+        (array([1. , 2.5]), None)
+    """
+    if isinstance(values, str | bytes | Mapping | pl.DataFrame | pl.LazyFrame) or values is None:
+        return None
+    if not isinstance(values, Iterable) or hasattr(values, "columns") or hasattr(values, "column_names"):
+        return None
+    try:
+        array = np.asarray(values if hasattr(values, "__array__") else list(values))
+    except (TypeError, ValueError):
+        return None
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        return None
+    return array.astype(np.float64)
 
 
 def convert_to_polars(frame: Frame) -> pl.DataFrame:

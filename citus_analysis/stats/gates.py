@@ -14,18 +14,19 @@ References:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import polars as pl
 
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
-from citus_analysis.defaults import LEVEL, MARGIN, METRIC
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.core.frames import TableSource, convert_to_polars, resolve_source
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.runs.design import find_synonym
 from citus_analysis.runs.selection import split_names
-from citus_analysis.runs.set_ups import format_configuration
+from citus_analysis.runs.set_ups import CONFIGURATION, format_configuration
 from citus_analysis.runs.setting_changes import change_words, find_setting_changes
 from citus_analysis.runs.status import list_included_statuses
 from citus_analysis.stats._validate import list_unique_warnings
@@ -40,9 +41,11 @@ from citus_analysis.stats.run_comparisons import (
     iterate_unadjusted_comparisons,
 )
 from citus_analysis.stats.run_means import (
+    StudiedRuns,
     get_metric_values,
     get_start_times_ms,
-    read_runs_with_metric,
+    read_studied_runs,
+    read_values_as_runs,
     require_metric_direction,
     sort_runs_by_time,
 )
@@ -56,6 +59,7 @@ from citus_analysis.texts.words import pluralize
 GateVerdict = Literal["better", "equivalent", "not worse", "worse", "undecided"]
 GateOutcome = Literal["passed", "failed", "undecided"]
 
+_ALONG: Final = "{} differs between the datasets: the check is of both"
 #: Exit code of the command for each outcome.
 EXIT_CODES: Final[dict[GateOutcome, int]] = {"passed": 0, "failed": 1, "undecided": 4}
 
@@ -274,9 +278,9 @@ _SIDES: Final[tuple[Side, Side]] = ("candidate", "baseline")
 
 
 def gate(
-    candidate: TableSource | Frame,
-    baseline: TableSource | Frame,
-    metrics: str | Sequence[str] = METRIC,
+    candidate: object,
+    baseline: object,
+    metrics: str | Sequence[str] | None = None,
     *,
     margin: float = MARGIN,
     within: Sequence[str] | None = None,
@@ -288,9 +292,10 @@ def gate(
     """Judge the runs of a dataset by those of another, configuration by configuration.
 
     Args:
-        candidate: dataset (or table `runs`) to judge.
-        baseline: dataset (or table `runs`) to judge it by.
-        metrics: one or several metrics of `runs`, or of `operation_latencies` if datasets are given.
+        candidate: what is judged: what :func:`citus_analysis.study` takes, or a list of values of one metric.
+        baseline: what it is judged by, likewise.
+        metrics: one or several measured columns, or metrics of `operation_latencies` if datasets are given; by default
+            the only measured column, or the throughput.
         margin: relative difference that counts as none (0.05 = 5 %, from 1/1.05 to 1.05).
         within: columns to hold equal, instead of the whole configuration.
         pool: columns of the configuration that need not be equal.
@@ -300,7 +305,8 @@ def gate(
 
     Raises:
         UnknownNameError: no such column or metric.
-        UsageError: another status cannot be allowed, or the name of a metric does not say whether higher is better.
+        UsageError: another status cannot be allowed, the name of a metric does not say whether higher is better, or
+            a side has two readings or is none that is understood.
         InsufficientDataError: a side has no run with the metric, or the two have no configuration in common.
 
     Example:
@@ -310,8 +316,12 @@ def gate(
         ('passed', 0)
         >>> gate(runs(89.0, 90.0, 91.0), runs(100.0, 101.0, 99.0)).verdict
         'failed'
+        >>> gate([89.0, 90.0, 91.0], [100.0, 101.0, 99.0], "p99_ms").verdict
+        'passed'
     """
-    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    names = [metrics] if metrics is None or isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    # Paths are read once.
+    candidate, baseline = (_resolve_side(one, names[0]) for one in (candidate, baseline))
     question = ComparisonQuestion(
         metric="",
         by=_SIDE,
@@ -324,23 +334,30 @@ def gate(
         include_status=split_names(include_status),
     )
     asked, tables = [], []
-    for metric in names:
-        tables.append(_combine_both_sides(candidate, baseline, metric))
-        question = replace(question, metric=metric, higher_is_better=require_metric_direction(metric))
-        asked.append(_ask_gate_question(tables[-1], question))
+    notes: list[str] = []
+    for name in names:
+        named = (*(within or ()), *(only or {}))
+        both = read_studied_runs(candidate, name, named, pool), read_studied_runs(baseline, name, named, pool)
+        metric, translated = _translate_question(question, both, name)
+        tables.append(_combine_both_sides(*both, metric))
+        asked.append(_ask_gate_question(tables[-1], translated))
+        notes += _note_own_differences(both)
     found = [(one, c) for one in asked for c in iterate_unadjusted_comparisons(one.runs, one.question)]
     # One family over all configurations and metrics: the gate fails if one of them does.
     adjusted = compare_many([replace(c, holm_family="gate") for _, c in found], level=level)
-    checks = tuple(_check(c, level) for (one, _), c in zip(found, adjusted, strict=True) if is_shown(c, one.shown))
+    checks = tuple(
+        _check(_give_callers_names(c, both[1]), level)
+        for (one, _), c in zip(found, adjusted, strict=True)
+        if is_shown(c, one.shown)
+    )
     if not checks:
         hint = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
         raise InsufficientDataError("candidate and baseline have no configuration in common", hint=hint)
     cells = [_find_unmatched_configurations(table, one) for table, one in zip(tables, asked, strict=True)]
-    along = "{} differs between the datasets: the check is of both"
-    notes = (note for one in asked for note in (*one.notes, *map(along.format, one.along)))
+    notes += [note for one in asked for note in (*one.notes, *map(_ALONG.format, one.along))]
     return Gate(
         checks=checks,
-        metrics=tuple(names),
+        metrics=tuple(dict.fromkeys(one.question.metric for one in asked)),
         margin=margin,
         level=level,
         failed_runs=list_unique_warnings(cell for without, _ in cells for cell in without),
@@ -350,11 +367,70 @@ def gate(
     )
 
 
-def _combine_both_sides(candidate: TableSource | Frame, baseline: TableSource | Frame, metric: str) -> pl.DataFrame:
-    """All runs with their side as a column; if one side was made after the other, iterations are renumbered."""
+def _give_callers_names(comparison: Comparison, studied: StudiedRuns) -> Comparison:
+    named = {studied.callers_name(column): value for column, value in comparison.stratum.items()}
+    return replace(comparison, stratum=named)
+
+
+def _resolve_side(source: object, metric: str | None) -> object:
+    """A side as something from which runs are read; a study keeps the design that its caller stated."""
+    runs = read_values_as_runs(source, metric)
+    return runs if isinstance(runs, DisplayMixin) else resolve_source(runs)
+
+
+def _translate_question(
+    question: ComparisonQuestion, both: Sequence[StudiedRuns], name: str | None
+) -> tuple[str, ComparisonQuestion]:
+    """The metric of both sides, and the question with the names of columns that the runs have.
+
+    Raises:
+        UsageError: the two are measured in different columns.
+    """
+    of_candidate, of_baseline = (one.metric for one in both)
+    metric = name or of_baseline
+    for found in (of_candidate, of_baseline):
+        if found != metric and find_synonym(metric, [found]) is None:
+            if name is not None:
+                raise UnknownNameError("metric", name, list(dict.fromkeys((of_candidate, of_baseline))))
+            raise UsageError(
+                f"the candidate is measured by {of_candidate}, the baseline by {of_baseline}", hint="name the metric"
+            )
+    find = both[0].find_column
+    translated = replace(
+        question,
+        metric=metric,
+        higher_is_better=require_metric_direction(metric),
+        within=None if question.within is None else tuple(map(find, question.within)),
+        pool=tuple(map(find, question.pool)),
+        only={find(column): value for column, value in question.only.items()},
+        # A system has another name on each side.
+        factors=tuple(dict.fromkeys(name for one in both for name in one.factors if name != "resource")),
+        replaced=tuple(dict.fromkeys(column for one in both for column in one.replaced)),
+    )
+    return metric, translated
+
+
+def _note_own_differences(both: Sequence[StudiedRuns]) -> Iterator[str]:
+    """Columns of callers' tables that have one value on each side, and not the same: nothing holds them equal."""
+    candidate, baseline = both
+    if candidate.design is None or baseline.design is None:
+        return
+    for name in baseline.design.constant:
+        if name in candidate.design.constant and name not in CONFIGURATION:
+            values = [one.runs[name].drop_nulls().unique().to_list() for one in both]
+            if values[0] != values[1]:
+                yield _ALONG.format(baseline.callers_name(name))
+
+
+def _combine_both_sides(candidate: StudiedRuns, baseline: StudiedRuns, metric: str) -> pl.DataFrame:
+    """All runs with their side as a column; if one side was made after the other, iterations are renumbered.
+
+    Raises:
+        UsageError: a column holds texts on one side and numbers on the other.
+    """
     parts = {
-        side: read_runs_with_metric(source, metric).with_columns(pl.lit(side).alias(_SIDE))
-        for side, source in zip(_SIDES, (candidate, baseline), strict=True)
+        side: one.runs.with_columns(pl.col(one.metric).alias(metric), pl.lit(side).alias(_SIDE))
+        for side, one in zip(_SIDES, (candidate, baseline), strict=True)
     }
     times = [
         times
@@ -366,7 +442,11 @@ def _combine_both_sides(candidate: TableSource | Frame, baseline: TableSource | 
         last = parts["baseline"]["iteration"].cast(pl.Int64).max()
         shifted = pl.col("iteration").cast(pl.Int64) + pl.lit(last if isinstance(last, int) else 0)
         parts["candidate"] = parts["candidate"].with_columns(shifted)
-    return pl.concat(parts.values(), how="diagonal_relaxed")
+    try:
+        return pl.concat(parts.values(), how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        problem = f"a column has values of two kinds in candidate and baseline: {str(error).splitlines()[0]}"
+        raise UsageError(problem, hint="give both the same types") from error
 
 
 def _ask_gate_question(table: pl.DataFrame, question: ComparisonQuestion) -> QuestionRuns:
@@ -438,6 +518,7 @@ def _list_configuration_sides(frame: pl.DataFrame, strata: Sequence[str]) -> lis
 
 def _changes(candidate: object, baseline: object, checks: Sequence[GateCheck]) -> str:
     """Changes between the descriptions of the compared systems, in words; empty if there are none."""
+    candidate, baseline = resolve_source(candidate), resolve_source(baseline)
     if not (isinstance(candidate, TableSource) and isinstance(baseline, TableSource)):
         return ""
     sides = (

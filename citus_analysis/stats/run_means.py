@@ -8,7 +8,14 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, resolve_source, return_callers_frame_kind
+from citus_analysis.core.frames import (
+    Frame,
+    TableSource,
+    convert_to_numbers,
+    convert_to_polars,
+    resolve_source,
+    return_callers_frame_kind,
+)
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
@@ -126,6 +133,24 @@ def read_studied_runs(
     _check_metric(frame, chosen)
     aside = {chosen, *map(design.find_column, pooled)}
     return StudiedRuns(frame, chosen, tuple(name for name in design.own_factors if name not in aside), design)
+
+
+def read_values_as_runs(source: object, metric: str | None) -> object:
+    """A list of numbers as a frame of runs with the metric as its column; anything else unchanged.
+
+    Raises:
+        UsageError: what the numbers are is not said.
+
+    Example:
+        >>> read_values_as_runs([1.5, 2.5], "p99_ms").columns
+        ['p99_ms']
+    """
+    numbers = convert_to_numbers(source)
+    if numbers is None:
+        return source
+    if metric is None:
+        raise UsageError("a list of numbers does not say what they are", hint="name the metric, such as 'p99_ms'")
+    return pl.DataFrame({metric: numbers})
 
 
 def _choose_metric(design: Design, metric: str | None) -> str:
