@@ -18,6 +18,7 @@ from citus_analysis.bottleneck.machine_work import (
     find_shared_machines,
     name_machines,
     place_text,
+    tabulate_foreign_doubts,
 )
 from citus_analysis.bottleneck.study import study_bottleneck
 from citus_analysis.report.bottleneck import state_demands
@@ -267,3 +268,11 @@ class _Source:
 
     def table(self, name: str) -> pl.DataFrame:
         return self.tables[name]
+
+
+def test_without_samples_nothing_is_doubtful() -> None:
+    tables = _study(3)
+    found = tabulate_foreign_doubts(tables)
+    none = tabulate_foreign_doubts(tables | {"cpu_samples": tables["cpu_samples"].clear()})
+    assert (none.height, none.schema) == (0, found.schema)
+    assert set(add_machine_doubts(tables["runs"], none)["status"]) == {"ok"}
