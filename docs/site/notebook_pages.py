@@ -9,10 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import papermill
-
 from citus_analysis.report.html import read_plotly_script
 from citus_analysis.report.kernel import NotebookWorker
+from citus_analysis.report.notebooks import join_source_text, load_notebook, parse_parameters
 
 __all__ = ["page_of", "write_notebooks"]
 
@@ -39,7 +38,7 @@ def write_notebooks(folder: Path) -> dict[str, str]:
         with TemporaryDirectory() as scratch:
             target = Path(scratch) / source.name
             # The study from files to verdict makes a dataset of its own.
-            given = {"dataset": str(DATASET)} if "dataset" in papermill.inspect_notebook(source) else {}
+            given = {"dataset": str(DATASET)} if declares_dataset(source) else {}
             with NotebookWorker() as kernel:
                 kernel.execute(source, target, given, folder=source.parent)
             notebook = json.loads(target.read_text(encoding="utf-8"))
@@ -52,6 +51,12 @@ def write_notebooks(folder: Path) -> dict[str, str]:
 def _title(notebook: Mapping[str, Any]) -> str:
     first = next(_joined(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     return str(first.partition("\n")[0].lstrip("# "))
+
+
+def declares_dataset(notebook: Path) -> bool:
+    """Whether a notebook has a parameter for the dataset that it shows."""
+    cells = [cell for cell in load_notebook(notebook)["cells"] if "parameters" in cell["metadata"].get("tags", ())]
+    return any(one.name == "dataset" for cell in cells for one in parse_parameters(join_source_text(cell["source"])))
 
 
 def page_of(notebook: Mapping[str, Any], name: str) -> str:
