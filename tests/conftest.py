@@ -85,7 +85,8 @@ def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactor
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not dataset.exists():
-            summary = ingest([source], dataset)
+            # Processes of its own would cost a sixth more CPU time, and other tests run beside this.
+            summary = ingest([source], dataset, jobs=1)
             assert summary.exit_code == 0, summary.messages
     return dataset
 
