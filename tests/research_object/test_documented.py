@@ -1,18 +1,24 @@
 """The commands of docs/pack.md, typed in an empty folder."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
+from citus_analysis.cli import main
 from tests.documentation.blocks import ROOT, blocks_run_by
 
 
-def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("kept_kernels")
+def test_the_commands_of_the_page_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (block,) = blocks_run_by(__file__)
     (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
     for line in block.text.splitlines():
         if line.startswith("citus-analysis "):
-            words = [sys.executable, "-m", "citus_analysis", *line.split()[1:]]
-            done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-    assert "reproduced (" in done.stdout
+            with pytest.raises(SystemExit) as ended:
+                main(line.split()[1:])
+            printed = capsys.readouterr()
+            assert ended.value.code == 0, printed.err
+    assert "reproduced (" in printed.out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +24,8 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.schedule import begin
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from tests.recordings import ROOT
+
+pytestmark = pytest.mark.usefixtures("kept_kernels")
 
 RECORDING = ROOT / "data" / "recorded-faults" / "w2-lock-load"
 
@@ -61,9 +61,12 @@ def copy(packed: PackResult, tmp_path: Path) -> Path:
     return Path(shutil.copytree(packed.folder, tmp_path / "moved"))
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "citus_analysis", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def run_verify(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The exit code of `verify`, and what it prints on both outputs."""
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return int(str(ended.value.code)), printed.out, printed.err
 
 
 def change_a_byte(path: Path, at: int = -1) -> None:
@@ -72,10 +75,10 @@ def change_a_byte(path: Path, at: int = -1) -> None:
     path.write_bytes(data)
 
 
-def test_it_is_reproduced_elsewhere(copy: Path) -> None:
-    done = run("verify", copy, "--json")
-    found = json.loads(done.stdout)
-    assert (done.returncode, found["problems"], found["reproduced"]) == (0, [], True)
+def test_it_is_reproduced_elsewhere(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_verify(capsys, copy, "--json")
+    found = json.loads(out)
+    assert (code, found["problems"], found["reproduced"]) == (0, [], True)
     assert len(found["checked"]) == 3
     assert found["versions"] == []
 
@@ -154,15 +157,15 @@ def test_a_changed_byte_is_named(copy: Path, name: str) -> None:
     assert f"{path.relative_to(copy).as_posix()}: changed since it was packed" in verified.problems
 
 
-def test_missing_and_further_files_are_named(copy: Path) -> None:
+def test_missing_and_further_files_are_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (copy / "raw" / "w2-lock-load" / "general" / "worker-0-1.out.zst").unlink()
     (copy / "raw" / "x.txt").write_text("x", encoding="utf-8")
-    done = run("verify", copy)
-    assert done.returncode == 1
-    assert "raw/w2-lock-load/general/worker-0-1.out.zst: is missing" in done.stdout
-    assert "raw/x.txt: was not packed" in done.stdout
-    assert "table cpu_samples: " in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("differs (")
+    code, out, _ = run_verify(capsys, copy)
+    assert code == 1
+    assert "raw/w2-lock-load/general/worker-0-1.out.zst: is missing" in out
+    assert "raw/x.txt: was not packed" in out
+    assert "table cpu_samples: " in out
+    assert out.splitlines()[-1].startswith("differs (")
 
 
 def test_other_rows_and_verdicts_are_named(copy: Path) -> None:
@@ -180,11 +183,11 @@ def test_other_rows_and_verdicts_are_named(copy: Path) -> None:
     assert verified.versions[0].endswith(" instead of 0.1")
 
 
-def test_another_folder_is_no_pack(tmp_path: Path) -> None:
-    done = run("verify", tmp_path)
-    assert done.returncode == 3
-    assert "is no packed dataset" in done.stderr
-    assert "citus-analysis pack" in done.stderr
+def test_another_folder_is_no_pack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run_verify(capsys, tmp_path)
+    assert code == 3
+    assert "is no packed dataset" in error
+    assert "citus-analysis pack" in error
 
 
 def test_a_damaged_list_of_checks_is_named(copy: Path) -> None:
