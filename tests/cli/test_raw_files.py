@@ -75,6 +75,7 @@ def test_a_gate_judges_two_folders_of_raw_files(tmp_path: Path, capsys: pytest.C
     assert "1 worse" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("kept_kernels")
 def test_a_report_keeps_what_it_read_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs = sorted((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-[12]-1.log.zst"))
     out = tmp_path / "reports"

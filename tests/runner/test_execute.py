@@ -109,6 +109,7 @@ def test_an_experiment_leaves_the_tree_that_ingest_reads(tmp_path: Path, no_proc
     assert config["settings"]["log_line_prefix"] == "%m [%p] [%v] : [%l-1] %q[app=%a] "
 
 
+@pytest.mark.usefixtures("kept_kernels")
 def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     matrix = {**QUICK["matrix"], **LONG_ENOUGH, "threads": [1, 2], "monitored": [True]}
     summary = run(tmp_path / "out", matrix=matrix, iterations=2, monitor={"share": 0.1})
@@ -127,7 +128,7 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     assert not any("0 workers" in sentence for sentence in sentences)
     statements = dataset.statements().filter(pl.col("statement_kind").cast(pl.String).is_in(["select", "insert"]))
     assert statements["executed"].unique().to_list() == ["local"]  # a single server has no other node
-    rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports")
+    rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports", html=False)
     assert {result.name for result in rendered.results} >= {"scalability", "comparison", "profile"}
     # No samplers ran, and the published study is another one.
     assert set(rendered.left_out) == {"resources", "published", "study"}
@@ -180,6 +181,7 @@ def experiment_file(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize(
     "state",
     ["prepared", "measured", "publishing", "verified"]
