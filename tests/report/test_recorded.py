@@ -32,7 +32,13 @@ RESOURCES = (
     "w2-fail-clients",
 )
 HOSTILE = "<img src=x onerror=alert(1)>"
-WIDTHS = (1440, 1280, 390)
+#: How a page is looked at: the width of the window, and the scheme of colours, which changes nothing else.
+VIEWS: dict[str, tuple[int, Literal["light", "dark"]]] = {
+    "wide": (1440, "light"),
+    "dark": (1440, "dark"),
+    "telephone": (390, "light"),
+    "narrow and printed": (1280, "light"),
+}
 #: What the template puts behind the last figure; plotly.js holds addresses, which nothing requests.
 END = '<script type="application/json" id="figure-config">'
 PAGES = (*report_names(), "index")
@@ -173,12 +179,12 @@ def test_the_tour_runs_and_says_what_it_finds(dataset: Path, tmp_path: Path, run
 
 
 @pytest.mark.browser
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_in_a_browser(
-    browser: "Browser", reports: dict[str, ReportResult], name: str, scheme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900}, offline=True, color_scheme=scheme)
+@pytest.mark.parametrize("view", VIEWS)
+def test_pages_in_a_browser(browser: "Browser", reports: dict[str, ReportResult], name: str, view: str) -> None:
+    width, scheme = VIEWS[view]
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, color_scheme=scheme)
     page = context.new_page()
     trouble: list[str] = []
     page.on("console", lambda message: trouble.append(f"console: {message.text}"))
@@ -186,17 +192,14 @@ def test_pages_in_a_browser(
     page.on("dialog", lambda dialog: trouble.append(f"dialog: {dialog.message}"))
     page.on("request", lambda request: trouble.append(f"request: {request.url}") if is_remote(request.url) else None)
     path = reports["scalability"].notebook.parent / f"{name}.html"
-    # The dark scheme differs in colours only: one width is enough.
-    for width in WIDTHS if scheme == "light" else WIDTHS[:1]:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.goto(path.as_uri())
-        if name != "index":
-            page.wait_for_selector("html.ready", timeout=120_000)
-            check_figures(page)
-        check_texts(page, width)
+    page.goto(path.as_uri())
+    if name != "index":
+        page.wait_for_selector("html.ready", timeout=120_000)
+        check_figures(page)
+    check_texts(page, width)
     assert page.evaluate("document.querySelectorAll('img').length") == 0
     check_links_lead_somewhere(page, path.parent)
-    if scheme == "light" and name != "index":
+    if "printed" in view and name != "index":
         check_print(page)
     context.close()
     assert not trouble
