@@ -36,6 +36,7 @@ def explain_without(folder: Path, fault: str, removed: dict[str, str]) -> Explan
     return ca.why(ca.open_dataset(folder / "dataset"), "set_up=base", f"set_up={fault}")
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("side", ["base", "slow-disk"])
 def test_a_node_without_a_log_on_one_side_is_cut_on_both(tmp_path: Path, side: str) -> None:
     """The disk of node 3 was slow: without its log, the wait for it is named, and nothing seems to have moved."""

@@ -75,6 +75,7 @@ def test_the_readme(clone: Path) -> None:
     assert again.returncode == 0, again.stdout[-4000:] + again.stderr[-4000:]
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
     typed = [block for block in blocks_of(page) if block.runs]

@@ -106,6 +106,7 @@ def write_zstd(log: Log, path: Path) -> Path:
 WRITE = {"sparse": write_sparse, "gzip": write_gzip, "zstd": write_zstd}
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("log", LOGS, ids=[log.name for log in LOGS])
 def test_a_gibibyte_in_one_line(tmp_path: Path, log: Log) -> None:
     small = tmp_path / "small.log"

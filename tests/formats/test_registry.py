@@ -86,6 +86,7 @@ def asked_of(path: Path) -> tuple[set[str], set[str]]:
     return options.asked, {option.name for option in found.options}
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_format_asks_for_no_option_that_it_does_not_declare(path: Path) -> None:
     asked, declared = asked_of(path)

@@ -117,6 +117,7 @@ def written(tree: Tree, folder: Path) -> list[str]:
     return names
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.repository.replace("/", " "))
 def test_the_design_is_that_of_the_authors(tree: Tree, tmp_path: Path) -> None:
     names = written(tree, tmp_path / "results")
