@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from citus_analysis.cli.reading import open_or_ingest_dataset
+from citus_analysis.cli import reading
 from citus_analysis.formats.parsing import registry as _registry
 from tests.dataset.tiny_formats import TINY, client, log
 from tests.recordings import DEMONSTRATION, RECORDED
@@ -103,8 +103,9 @@ def read_once(source: Path, user_cache: Path) -> Path:
     user_cache.mkdir(exist_ok=True)
     with (user_cache / f"{source.name}.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(user_cache))
+        patch.setattr(reading, "read_sources", partial(reading.read_sources, jobs=1))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return Path(open_or_ingest_dataset(source))
+        return Path(reading.open_or_ingest_dataset(source))
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ def explain_without(folder: Path, fault: str, removed: dict[str, str]) -> Explan
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.symlink_to(file)
     shutil.copy(FAULTS / "identity.yml", folder / "raw")
-    ca.ingest(folder / "raw", folder / "dataset")
+    ca.ingest(folder / "raw", folder / "dataset", jobs=1)
     return ca.why(ca.open_dataset(folder / "dataset"), "set_up=base", f"set_up={fault}")
 
 
@@ -63,7 +63,7 @@ def test_a_missing_log_is_not_a_log_without_events(tmp_path: Path) -> None:
     """Checkpoints are counted in runs of which a node's log is there; others have no number, not 0."""
     shutil.copytree(FAULTS / "base-w4-t8-mix", tmp_path / "raw" / "base-w4-t8-mix")
     shutil.copy(FAULTS / "identity.yml", tmp_path / "raw")
-    ca.ingest(tmp_path / "raw", tmp_path / "dataset")
+    ca.ingest(tmp_path / "raw", tmp_path / "dataset", jobs=1)
     dataset = ca.open_dataset(tmp_path / "dataset")
     runs = dataset.table("runs").filter(phase="run").sort("start_time")
     first, following = runs.rows(named=True)[:2]

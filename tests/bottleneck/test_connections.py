@@ -26,7 +26,7 @@ THREADS = ("w2-t4-insert", "w2-t64-insert", "w1-t4-insert")
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder: Path = tmp_path_factory.mktemp("connections") / "dataset"
-    ca.ingest([CONNECTIONS, *(RECORDED / name for name in THREADS)], folder, jobs=2)
+    ca.ingest([CONNECTIONS, *(RECORDED / name for name in THREADS)], folder, jobs=1)
     return ca.open_dataset(folder)
 
 

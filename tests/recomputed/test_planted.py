@@ -82,7 +82,7 @@ def test_the_second_program_finds_the_run_beside_other_work(planted_truth: Truth
 @pytest.fixture(scope="session")
 def planted_dataset(planted_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("planted-dataset") / "dataset"
-    summary = ingest([planted_path], folder)
+    summary = ingest([planted_path], folder, jobs=1)
     assert summary.exit_code == 0, summary.messages
     return folder
 

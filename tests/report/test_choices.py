@@ -15,7 +15,7 @@ RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert", "w2-check
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("choices") / "dataset"
-    ingest([RECORDED / resource for resource in RESOURCES], folder, jobs=2)
+    ingest([RECORDED / resource for resource in RESOURCES], folder, jobs=1)
     return folder
 
 

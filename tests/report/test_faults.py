@@ -17,7 +17,7 @@ FAULTS = Path(__file__).parents[2] / "data" / "recorded-faults"
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("faults") / "dataset"
-    ingest([FAULTS], folder, jobs=2)
+    ingest([FAULTS], folder, jobs=1)
     return open_dataset(folder)
 
 

@@ -48,7 +48,7 @@ def many_nodes(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
     folder = tmp_path_factory.mktemp("many-nodes")
-    ingest([many_nodes(folder / "src")], folder / "dataset", jobs=2)
+    ingest([many_nodes(folder / "src")], folder / "dataset", jobs=1)
     return render_report("resources", folder / "dataset", folder / "out")
 
 

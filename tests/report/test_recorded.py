@@ -47,7 +47,7 @@ PAGES = (*report_names(), "index")
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
-    ingest([RECORDED / resource for resource in RESOURCES], folder / "dataset", jobs=2)
+    ingest([RECORDED / resource for resource in RESOURCES], folder / "dataset", jobs=1)
     # A resource takes its name from a file: here from one that somebody made to hurt the reader of a report.
     ingest([RECORDED / "w2-coord-t16-insert"], folder / "dataset", jobs=1, meta={"resource": HOSTILE})
     return folder / "dataset"

@@ -15,7 +15,7 @@ from tests.recordings import RECORDED
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("server") / "dataset"
-    ca.ingest([RECORDED / name for name in ("w2-t16-insert", "w2-binary-t16-insert", "w2-lock-update")], folder, jobs=2)
+    ca.ingest([RECORDED / name for name in ("w2-t16-insert", "w2-binary-t16-insert", "w2-lock-update")], folder, jobs=1)
     return folder
 
 

@@ -19,7 +19,7 @@ ITEMS = [item for item in study_items() if item.page[0] in ("scalability", "comp
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> "ca.Dataset":
     folder = tmp_path_factory.mktemp("study")
-    ca.ingest([write_study(folder / "raw", demonstration(), repeats=3)], folder / "dataset", jobs=2)
+    ca.ingest([write_study(folder / "raw", demonstration(), repeats=3)], folder / "dataset", jobs=1)
     return ca.open_dataset(folder / "dataset")
 
 
@@ -86,7 +86,7 @@ def test_monitoring_is_compared_at_equal_load_only(dataset: "ca.Dataset") -> Non
 
 def test_intensities_have_the_times_of_servers_and_clients(tmp_path: Path) -> None:
     names = ("w2-t16-insert", "w2-binary-t16-insert")
-    ca.ingest([RECORDED / name for name in names], tmp_path, jobs=2)
+    ca.ingest([RECORDED / name for name in names], tmp_path, jobs=1)
     dataset = ca.open_dataset(tmp_path)
     chosen = ca.runs.select_runs(dataset)
     # Two recordings that differ in the protocol, too, taken as one set-up: 30,000 and 60,000 records.

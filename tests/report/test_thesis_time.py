@@ -33,7 +33,7 @@ ITEMS = [item for item in study_items() if item.page[0] in ("profile", "resource
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("thesis") / "dataset"
-    ca.ingest([*(RECORDED / name for name in RESOURCES), CONNECTIONS], folder, jobs=2)
+    ca.ingest([*(RECORDED / name for name in RESOURCES), CONNECTIONS], folder, jobs=1)
     return ca.open_dataset(folder)
 
 

@@ -194,7 +194,7 @@ def test_csvlog_and_jsonlog_say_the_same(tmp_path: Path, name: str, text: str) -
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Dataset]:
     folder = tmp_path_factory.mktemp("cluster") / "dataset"
-    ca.ingest([RECORDED / name for name in ("w2-t16-insert", "w2-multishard", "w2-lock-update")], folder, jobs=2)
+    ca.ingest([RECORDED / name for name in ("w2-t16-insert", "w2-multishard", "w2-lock-update")], folder, jobs=1)
     return lambda: ca.open_dataset(folder)
 
 

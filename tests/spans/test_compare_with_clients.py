@@ -17,7 +17,7 @@ RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert")
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("beside") / "dataset"
-    ca.ingest([RECORDED / name for name in RESOURCES], folder, jobs=2)
+    ca.ingest([RECORDED / name for name in RESOURCES], folder, jobs=1)
     return ca.open_dataset(folder)
 
 
