@@ -29,6 +29,7 @@ def _truth() -> np.ndarray:
     return np.concatenate([np.zeros(4), shares * SHIFT_US])
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("runs", [4, 8])
 def test_intervals_cover_known_shifts(runs: int) -> None:
     random = np.random.default_rng(11)

@@ -63,6 +63,7 @@ def test_a_hot_shard_is_found_with_its_share() -> None:
     assert "an association" in text
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("share", [1 / SHARDS, 0.2])
 def test_equal_spreads_are_named_in_a_twentieth(share: float) -> None:
     random = np.random.default_rng(2)

@@ -25,6 +25,7 @@ WRITTEN = {
 _CODECS = {1: "utf-8", 2: "utf-16", 4: "utf-32"}
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize(("data", "encoding"), WRITTEN.values(), ids=WRITTEN)
 @pytest.mark.parametrize("forced", [None, "pglog"])
 def test_its_rows_are_those_of_the_same_text_in_utf_8(

@@ -51,6 +51,7 @@ def out(tree: Tree, study: dict[str, str], tmp_path: Path, tiny_formats: None) -
     return tmp_path / "out"
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("share", [slice(None), slice(0, 1), slice(-1, None)], ids=["all", "first", "last"])
 @pytest.mark.parametrize("table", LACKING)
 def test_the_column_is_null_in_older_rows(out: Path, table: str, share: slice) -> None:

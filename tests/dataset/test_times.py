@@ -37,6 +37,7 @@ def test_the_tables_with_times_are_known() -> None:
     assert {"log_events", "statements", "spans", "cpu_samples", "runs", "client_series"} <= TIMED.keys()
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("name", TIMED)
 def test_times_are_microseconds_in_utc_in_every_reader(recorded_dataset: Dataset, name: str) -> None:

@@ -61,6 +61,7 @@ def _filled(text: str, known: dict[str, str]) -> str:
     return EXPRESSION.sub(lambda match: known[match[1]], text)
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize(
     ("candidate", "baseline", "more", "code", "verdict"),
     [

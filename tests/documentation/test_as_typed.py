@@ -1,7 +1,7 @@
 """README.md and docs/, typed by a newcomer: every command as written, in order, in a fresh clone.
 
 The README takes minutes (it sets up an environment and runs an experiment): its test is chosen by `make readme`, which
-`.ci/run` calls on several versions of Python. The blocks of the other pages are quick.
+`.ci/run` calls on one of several versions of Python, by turns. Of the other pages, `make test` types each second one.
 """
 
 from __future__ import annotations

@@ -191,6 +191,7 @@ def test_still_being_written_to(tmp_path: Path, kind: Kind) -> None:
     assert kind.get_ends(log)[-1] == log.accounted
 
 
+@pytest.mark.sharded(2)
 @every_kind
 @pytest.mark.parametrize("share", [0.3, 0.99])
 def test_a_compressed_log_cut_off(tmp_path: Path, kind: Kind, share: float) -> None:

@@ -96,6 +96,7 @@ def test_rounding_is_no_doubt(printer: str, seed: int, tmp_path: Path) -> None:
     assert all(found[name]["doubtful"].null_count() == found[name].height for name in found.tables)
 
 
+@pytest.mark.sharded(4)
 @pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
 def test_offsets_of_recorded_samples_lead_to_their_lines(path: Path) -> None:
     """A line of a device, an interface or a process contains its name."""

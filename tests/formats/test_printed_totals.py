@@ -80,6 +80,7 @@ def examined(path: Path) -> tuple[str | None, list[Printed]]:
     return found.name, [rejected, *totals, *averages(found.name, text, rows.tables)]
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize(
     ("folder", "least"),
     [(SAMPLES, 195), (DATA, 570), (PLANS, 90), (DATA.parent / "snapshots", 0), (RECORDED / "w2-pgbench", 60)],
@@ -98,6 +99,7 @@ def test_of_recorded_files(folder: Path, least: int) -> None:
     assert totals >= least
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.realworld
 @pytest.mark.skipif(not REALWORLD.exists(), reason="files of other people are not here")
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def test_it_is_inspected(make: Callable[[Path], None], said: str, tmp_path: Path
     subprocess.run(["rm", "-rf", folder], check=True)
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize(("make", "said"), LEFT_OUT.items(), ids=lambda one: getattr(one, "__name__", ""))
 def test_it_is_left_out_of_a_pack(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
     folder = tmp_path / "raw"

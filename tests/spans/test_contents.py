@@ -60,6 +60,7 @@ def _keys(sources: pl.Series, offsets: pl.Series, recording: Recording) -> pl.Se
     return found.sort("index")["key"]
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_without_records_of_tasks(resource: str) -> None:
     """At least 99 % of the remote executions are found, none wrongly; what is left over is counted."""

@@ -348,6 +348,7 @@ def test_kinds_names_and_failures(tmp_path: Path) -> None:
     assert {attributes(span)["db.operation.name"] for span in roots} == {"INSERT"}
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_json_lines_say_the_same_as_protobuf(resource: str, tmp_path: Path) -> None:
     export(resource, tmp_path / "traces.jsonl", "otlp")

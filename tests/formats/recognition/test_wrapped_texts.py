@@ -114,6 +114,7 @@ _RECORDED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sharded(3)
 @pytest.mark.parametrize("recording", _RECORDED, ids=lambda one: one.file)
 def test_recordings_of_deliveries(tmp_path: Path, recording: Recording) -> None:
     sources = recognised(tmp_path, recording.content())
@@ -145,6 +146,7 @@ _RUNTIMES: Mapping[str, Callable[[str, str], str]] = {
 }
 
 
+@pytest.mark.sharded(2)
 @pytest.mark.parametrize("form", _RUNTIMES)
 def test_records_out_of_order_far_from_the_beginning_are_sorted(tmp_path: Path, form: str) -> None:
     """A log that names no container is read without being looked through, until a record comes too late."""
