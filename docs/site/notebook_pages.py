@@ -34,17 +34,16 @@ def write_notebooks(folder: Path) -> dict[str, str]:
     pages = {}
     os.environ |= _FIGURES
     (folder / _LIBRARY).write_text(read_plotly_script(), encoding="utf-8")
-    for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
-        with TemporaryDirectory() as scratch:
+    with NotebookWorker() as kernel, TemporaryDirectory() as scratch:
+        for source in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
             target = Path(scratch) / source.name
             # The study from files to verdict makes a dataset of its own.
             given = {"dataset": str(DATASET)} if declares_dataset(source) else {}
-            with NotebookWorker() as kernel:
-                kernel.execute(source, target, given, folder=source.parent)
+            kernel.execute(source, target, given, folder=source.parent)
             notebook = json.loads(target.read_text(encoding="utf-8"))
-        name = f"{source.stem}.md"
-        (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")
-        pages[_title(notebook)] = name
+            name = f"{source.stem}.md"
+            (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")
+            pages[_title(notebook)] = name
     return pages
 
 
