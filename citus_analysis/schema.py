@@ -1074,6 +1074,19 @@ _TABLES: Final = (
         ),
     ),
     Table(
+        "foreign_samples",
+        "CPU time of the programs of a machine that are not the run's own, each second beside a run: of all but the "
+        "kernel, servers, load generators, samplers and the runner.",
+        "the runner's canary, which counts the processes that it sees in `/proc`",
+        (
+            *_SAMPLE,
+            Column("cores", INT32, "processors of the machine"),
+            Column("cpu_us", REAL, "CPU time of these programs since the previous count, of children when they end"),
+            Column("wall_us", REAL, "time since the previous count"),
+            Column("program", TEXT, "the program that used most; null if none used any"),
+        ),
+    ),
+    Table(
         "backend_samples",
         "Memory and CPU time of each process of the servers of a host.",
         "the runner, from /proc/PID/smaps_rollup, status and stat",

@@ -4,9 +4,13 @@ A sampler such as iostat measures a *machine*. If several nodes run on it, or cl
 those of a node: :func:`name_machines` gives them the machine's name. :func:`compute_machine_cpu` accounts for
 the CPU time of every second, and :func:`find_foreign_work` finds the seconds in which a machine did other work:
 
+- *counted*: the runner's canary counts the CPU time of the programs that are not the run's own;
 - *named*: pidstat lists programs that are neither servers nor load generators nor samplers;
 - *accounted*: control groups measure all nodes and the clients, and the machine used clearly more than they did;
 - *like runs*: what control groups do not account for is clearly more than in runs of the same kind at the same second.
+
+Counts of the canary hold for a run of any length: each second with at least 5 % of the machine's CPU time is foreign.
+Where another method finds more, such as work of another container, that stands.
 
 The last method knows no single run's truth, only that of its like. A kind of run is, in the narrow sense, a set-up at
 one size and load; in the wide sense, all set-ups of one system at the same operation, size and threads. The wide one
@@ -23,14 +27,23 @@ from typing import Final, TypedDict, cast
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples import NODE, RUN, align_to_runs, make_busy_percent_expr, select_one_source
+from citus_analysis.bottleneck.samples import (
+    NODE,
+    RUN,
+    align_to_runs,
+    build_run_windows,
+    make_busy_percent_expr,
+    select_one_source,
+)
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars
 from citus_analysis.runs.set_ups import add_operation_column, add_setup_descriptions
 from citus_analysis.runs.status import DOUBTFUL_PERCENT
 from citus_analysis.texts.words import join_words, pluralize
 
 #: Tables that an account of the machines' CPU time is made from.
-ACCOUNT_TABLES: Final = ("runs", "cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
+ACCOUNT_TABLES: Final = (
+    *("runs", "cpu_samples", "throttle_samples", "process_samples", "foreign_samples", "nodes", "settings"),
+)
 #: Tables of samples of whole machines.
 MACHINE_SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "process_samples"),
@@ -62,6 +75,11 @@ LEAST_PERCENT: Final = 5.0
 _DEVIATIONS: Final = 5.0
 #: Factor from which on the deviation at one second is larger than that of all.
 _CLEARLY: Final = 3.0
+#: Of a short run, least seconds of counted work that make it doubtful, and least part of its seconds.
+_LEAST_COUNTED_S: Final = 3.0
+_LARGEST_PART: Final = 0.6
+#: Part of an interval that must lie in a run.
+_INSIDE: Final = 0.5
 #: Share of a run's seconds below which work is not in all of it.
 _PARTIAL: Final = 0.8
 #: What a machine may use beyond its accounted nodes and clients: the kernel, samplers, logging.
@@ -85,8 +103,8 @@ class ForeignWork:
             `nodes_percent` and `clients_percent` (what control groups account for; null if not known),
             `other_percent` (the rest), `expected_percent` (of the rest, in runs of the kind), `foreign_percent` (what
             is clearly beyond; null where nothing is), `program` (that pidstat names).
-        runs: one row per run and machine: `method` (`named`, `accounted`, `like runs`, `not known`), `like_runs`
-            (number of the others), `sampled_s`, `foreign_s`, `foreign_percent` (mean while it went on),
+        runs: one row per run and machine: `method` (`counted`, `named`, `accounted`, `like runs`, `not known`),
+            `like_runs` (number of the others), `sampled_s`, `foreign_s`, `foreign_percent` (mean while it went on),
             `share_percent` (of the machine's CPU time in the whole run), `begin_time`, `end_time`, `program`,
             `times` (of the stretches, as texts), `is_doubtful`.
     """
@@ -345,7 +363,62 @@ def find_foreign_work(tables: Mapping[str, Frame]) -> ForeignWork:
     )
     for kind in ("like", "wide"):
         marked = _add_expected_cpu(marked, kind)
-    return _sum_foreign_work(_number_foreign_intervals(_choose_foreign_share(marked)))
+    estimated = _sum_foreign_work(_number_foreign_intervals(_choose_foreign_share(marked)))
+    return _join_counted_work(_count_foreign_work(tables), estimated)
+
+
+def _count_foreign_work(tables: Mapping[str, Frame]) -> ForeignWork:
+    """Foreign work by the canary's counts, which know the runs' own programs from others."""
+    counts, runs = convert_to_polars(tables["foreign_samples"]), convert_to_polars(tables["runs"])
+    beside = [convert_to_polars(tables[name]) for name in ("nodes", "throttle_samples", "process_samples")]
+    counts = counts.filter(pl.col("wall_us") > 0, pl.col("cores") > 0, pl.col("sample_time").is_not_null())
+    named = name_machines(counts, find_shared_machines(*beside)).rename({"node": "machine"})
+    named = named.with_columns(begin_time=pl.col("sample_time") - pl.duration(microseconds=pl.col("wall_us")))
+    named = named.with_row_index("_row").select(
+        "_row", "source_id", *_AT, "sample_time", "begin_time", "program",
+        percent=100 * pl.col("cpu_us") / (pl.col("wall_us") * pl.col("cores")),
+    )  # fmt: skip
+    windows = build_run_windows(runs)
+    own = named.drop_nulls("run_id").join(windows, on=list(RUN))
+    free = named.filter(pl.col("run_id").is_null()).drop("run_id").join(windows, on="resource")
+    first, last = pl.max_horizontal("begin_time", "begin"), pl.min_horizontal("sample_time", "until")
+    seconds = (last - first).dt.total_microseconds() / 1e6
+    whole = (pl.col("sample_time") - pl.col("begin_time")).dt.total_microseconds() / 1e6
+    placed = pl.concat([own, free.select(own.columns)]).with_columns(interval_s=seconds)
+    placed = placed.filter(pl.col("interval_s") >= _INSIDE * whole).filter(pl.len().over("_row") == 1)
+    placed = select_one_source(placed, _AT).sort(*_AT, "sample_time")
+    foreign = pl.col("percent") >= LEAST_PERCENT
+    begins = (foreign & ~foreign.shift(1, fill_value=False).over(_AT)).cast(pl.Int64).cum_sum().over(_AT)
+    nothing = pl.lit(None, pl.Float64)
+    return _sum_foreign_work(
+        placed.select(
+            *_AT, "sample_time", "interval_s",
+            elapsed_s=(pl.col("sample_time") - pl.col("begin")).dt.total_microseconds() / 1e6,
+            foreign_percent=pl.when(foreign).then("percent"), program=pl.when(foreign).then("program"),
+            stretch=pl.when(foreign).then(begins), method=pl.lit("counted"), like_runs=pl.lit(0, pl.Int64),
+            busy_percent=nothing, nodes_percent=nothing, clients_percent=nothing, other_percent=nothing,
+            expected_percent=nothing,
+        )
+    )  # fmt: skip
+
+
+def _join_counted_work(counted: ForeignWork, estimated: ForeignWork) -> ForeignWork:
+    """Of each run and machine, what was counted, unless more was found otherwise."""
+    if counted.runs.height == 0:
+        return estimated
+    both = pl.concat([counted.runs, estimated.runs], how="vertical_relaxed")
+    counts = pl.col("method") == "counted"
+    best = both.sort(pl.col("share_percent").fill_null(0.0), counts, descending=True, maintain_order=True)
+    runs = best.unique(_AT, keep="first", maintain_order=True).sort(_AT)
+    by_count = runs.filter(counts).select(_AT)
+    seconds = pl.concat(
+        [
+            counted.seconds.join(by_count, on=_AT, how="semi"),
+            estimated.seconds.join(by_count, on=_AT, how="anti"),
+        ],
+        how="vertical_relaxed",
+    )
+    return ForeignWork(seconds.sort(*_AT, "sample_time"), runs)
 
 
 def _smooth_cpu_samples(cpu: pl.DataFrame) -> pl.DataFrame:
@@ -460,7 +533,9 @@ def _sum_foreign_work(cpu: pl.DataFrame) -> ForeignWork:
     )
     found = runs.join(times, on=list(_AT), how="left", maintain_order="left")
     doubtful = (pl.col("share_percent") >= DOUBTFUL_PERCENT).fill_null(value=False)
-    found = found.with_columns(pl.col("foreign_percent").fill_nan(None), is_doubtful=doubtful)
+    much = pl.min_horizontal(pl.lit(_LEAST_S), pl.max_horizontal(_LEAST_COUNTED_S, _LARGEST_PART * pl.col("sampled_s")))
+    long = (pl.col("method") != "counted") | (pl.col("foreign_s") >= much)
+    found = found.with_columns(pl.col("foreign_percent").fill_nan(None), is_doubtful=doubtful & long)
     seconds = cpu.select(
         *_AT, "sample_time", "elapsed_s", "interval_s", "busy_percent", "nodes_percent", "clients_percent",
         "other_percent", "expected_percent", "foreign_percent", "program",
@@ -490,6 +565,7 @@ def describe_foreign_work(row: _ForeignRow) -> str:
     more = len(row["times"]) - _MOST_TIMES
     also = f" and {pluralize(more, 'other stretch')}" if more > 0 else ""
     basis = {
+        "counted": f"most of it by {row['program']}",
         "named": f"used by {row['program']}",
         "accounted": "beyond what its nodes and clients used",
         "like runs": f"beyond the median of {pluralize(row['like_runs'], 'other run')} of its kind",
@@ -504,13 +580,13 @@ def tabulate_foreign_doubts(tables: Mapping[str, Frame]) -> pl.DataFrame:
     Args:
         tables: those of :data:`ACCOUNT_TABLES`.
     """
-    if convert_to_polars(tables["cpu_samples"]).is_empty():
+    if all(convert_to_polars(tables[name]).is_empty() for name in ("cpu_samples", "foreign_samples")):
         # Without samples nothing is found; looking for it would take a third of the time of a small ingest.
         nothing = convert_to_polars(tables["runs"]).clear().select(RUN)
         return nothing.with_columns(
             foreign_share_percent=pl.lit(None, pl.Float64), foreign_work=pl.lit(None, pl.String)
         )
-    found = find_foreign_work(tables).runs.filter(pl.col("foreign_s") > 0)
+    found = find_foreign_work(tables).runs.filter("is_doubtful")
     rows = cast("list[_ForeignRow]", found.to_dicts())
     words = pl.Series("foreign_work", [describe_foreign_work(row) for row in rows], pl.String)
     return found.select(*RUN, foreign_share_percent="share_percent").with_columns(words)

@@ -74,6 +74,7 @@ class TableShorthandsMixin:
     server_counters = _make_table_method("server_counters")
     pressure_samples = _make_table_method("pressure_samples")
     canaries = _make_table_method("canaries")
+    foreign_samples = _make_table_method("foreign_samples")
     backend_samples = _make_table_method("backend_samples")
     net_samples = _make_table_method("net_samples")
     throttle_samples = _make_table_method("throttle_samples")

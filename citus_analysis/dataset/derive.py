@@ -168,7 +168,9 @@ def _derive_runs_by_table(resources: Sequence[ResourceTables]) -> dict[str, dict
 
 
 #: Tables that say how the machines were during runs, beside the runs themselves.
-DOUBTED_FROM: Final = ("cpu_samples", "throttle_samples", "process_samples", "nodes", "settings", "canaries")
+DOUBTED_FROM: Final = (
+    *("cpu_samples", "throttle_samples", "process_samples", "foreign_samples", "nodes", "settings", "canaries"),
+)
 
 
 def find_doubtful_runs(

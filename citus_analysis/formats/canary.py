@@ -1,7 +1,7 @@
 r"""A fixed piece of work of the runner, timed each second on every host: how fast the machine itself was.
 
-Table: `canaries`. Each line is a time in UTC, the kind of work, the number of its units, and the microseconds of CPU
-time and of time that they took::
+Tables: `canaries` and `foreign_samples`. Each line of the first is a time in UTC, the kind of work, the number of its
+units, and the microseconds of CPU time and of time that they took::
 
     canary 2026-11-28 12:00:00.120456 cpu 20000 812.4 815.0
     canary 2026-11-28 12:00:00.121301 memory 1 640.2 641.9
@@ -13,6 +13,11 @@ time and of time that they took::
 millisecond, and `disk` forces a page of 8 KiB to the disk. The lines of one second are one sample, which begins with
 `cpu`. Of the first three, the units per second of *CPU time* say what a CPU second was worth; of the others, the time
 counts.
+
+A line `others` ends a sample: the processors of the machine, the microseconds of CPU time that programs used which are
+not the run's own, those that passed since the previous count, and the program that used most (`-`: none)::
+
+    others 2026-11-28 12:00:00.127456 2 990000.0 1000456.1 python3
 """
 
 from __future__ import annotations
@@ -40,6 +45,10 @@ _LINE: Final = (
     r"^canary [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} "
     rf"(?:{_WORKS}) [0-9]{{1,12}} [0-9]{{1,12}}\.[0-9] [0-9]{{1,12}}\.[0-9]$"
 )
+_OTHERS: Final = (
+    r"^others [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} "
+    r"[0-9]{1,6} [0-9]{1,15}\.[0-9] [0-9]{1,15}\.[0-9] [^ ]+$"
+)
 _COLUMNS: Final = 7
 _NUMBERS: Final = frozenset({4, 5, 6})
 
@@ -48,14 +57,14 @@ class Canary(Format):
     """Fixed work of the runner, timed on every host: the speed of processor, memory and disk."""
 
     name: ClassVar[str] = "canary"
-    version: ClassVar[int] = 1
-    tables = ("canaries",)
+    version: ClassVar[int] = 2
+    tables = ("canaries", "foreign_samples")
     noise = "empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the first line is a timed piece of work."""
         first = split_compact_lines(head.partition(b"\n")[0] + b"\n")
-        return 1.0 if first["text"].str.contains(_LINE).any() else 0.0
+        return 1.0 if first["text"].str.contains(f"{_LINE}|{_OTHERS}").any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block."""
@@ -69,25 +78,30 @@ def _parse_canary_block(block: Block, samples: int) -> tuple[Parsed, int]:
     empty = text == ""
     reasons = {
         UNTERMINATED: ~pl.col("terminated") & ~empty,
-        "not a timed piece of work": ~text.str.contains(_LINE) & ~empty,
+        "not a timed piece of work": ~text.str.contains(f"{_LINE}|{_OTHERS}") & ~empty,
     }
     lines = lines.with_columns(reason=make_first_true_expr(reasons))
     good = lines.filter(pl.col("reason").is_null(), ~empty)
     fields = split_columns(good["text"], _COLUMNS, _NUMBERS)
     begins = (pl.col("3") == CANARY_WORKS[0]).cast(pl.Int32).cum_sum()
-    rows = fields.select(
+    placed = fields.select(
         byte_offset=good["offset"],
         # Lines before the first `cpu` of a cut file belong to its first sample.
         sample=pl.max_horizontal(begins + (samples - 1), 0).cast(pl.Int32),
         sample_time=time_expr(pl.concat_str("1", "2", separator=" "), "UTC"),
         since_boot=pl.lit(value=False),
-        work="3",
-        operations=pl.col("4").cast(pl.Int64),
-        cpu_us="5",
-        wall_us="6",
+    )
+    others = fields["0"] == "others"
+    works = fields.filter(~others).select(work="3", operations=pl.col("4").cast(pl.Int64), cpu_us="5", wall_us="6")
+    counts = split_columns(good.filter(others)["text"], _COLUMNS, frozenset({3, 4, 5})).select(
+        cores=pl.col("3").cast(pl.Int32), cpu_us="4", wall_us="5", program=pl.when(pl.col("6") != "-").then("6")
     )
     begun = samples + int((fields["3"] == CANARY_WORKS[0]).sum())
-    return build_parsed_lines({"canaries": rows}, lines, empty), begun
+    tables = {
+        "canaries": pl.concat([placed.filter(~others), works], how="horizontal"),
+        "foreign_samples": pl.concat([placed.filter(others), counts], how="horizontal"),
+    }
+    return build_parsed_lines(tables, lines, empty), begun
 
 
 FORMAT: Final = Canary()

@@ -4,10 +4,15 @@ This text runs alone, with the Python that a host has: it imports nothing but th
 can then be compared with what the same machine did at the same moments (:mod:`citus_analysis.formats.canary`). One
 sample takes 1 to 4 ms of CPU time, so that a sample each second takes less than half a per cent of a processor.
 
-Arguments: seconds between two samples.
+Each sample ends with the CPU time of the programs that are not the run's own: all that it sees in `/proc`, except the
+kernel's, servers and load generators by their names, and the programs that its own parent started.
+
+Arguments: seconds between two samples, and samples for each write to the disk.
 """
 
+import math
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -16,8 +21,16 @@ import time
 BLOCK_BYTES = 4 << 20
 #: Bytes of a write to the disk, which are those of a page.
 PAGE_BYTES = 8192
-#: A write to the disk in so many samples: each waits for the device.
-SAMPLES_PER_WRITE = 5
+#: Programs of the run, wherever they were started.
+OWN_PROGRAMS = (
+    *("postgres", "postmaster", "pgbouncer", "odyssey", "pgcat", "haproxy"),
+    *("java", "ycsb", "go-ycsb", "pgbench", "sysbench", "go-tpc", "tclsh", "wish", "hammerdb", "benchbase", "locust"),
+    *("k6", "jmeter", "perf", "iostat", "vmstat", "pidstat"),
+)
+#: Largest part of a processor for counting the CPU time of other programs: it is counted less often if there are many.
+LARGEST_PART = 0.004
+#: Flag of the kernel's threads in `/proc/PID/stat`.
+KERNEL_THREAD = 0x00200000
 
 
 def add_integers(number: int) -> None:
@@ -63,34 +76,138 @@ class Stopwatch:
 
     def __exit__(self, *error: object) -> None:
         used, passed = time.thread_time() - self.used, time.perf_counter() - self.begin
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.now)) + f".{int(self.now % 1 * 1e6):06}"
-        sys.stdout.write(f"canary {stamp} {self.work} {self.units} {used * 1e6:.1f} {passed * 1e6:.1f}\n")
+        sys.stdout.write(f"canary {stamp(self.now)} {self.work} {self.units} {used * 1e6:.1f} {passed * 1e6:.1f}\n")
         sys.stdout.flush()
 
 
-def take_samples(interval_s: float) -> None:
+def stamp(now: float) -> str:
+    """A time in UTC, with microseconds."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06}"
+
+
+class Process:
+    """A process as `/proc/PID/stat` describes it: parent, program, and ticks of its own and of ended children."""
+
+    def __init__(self, pid: int) -> None:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read each second for each process
+            head, _, rest = file.read().rpartition(b")")
+        fields = rest.split()
+        name = head.partition(b"(")[2].decode("ascii", "replace")
+        self.program = "".join(one if one.isalnum() or one in "-.:+" else "_" for one in name) or "_"
+        self.parent, self.is_kernels = int(fields[1]), bool(int(fields[6]) & KERNEL_THREAD)
+        self.own, self.ended = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        self.begin = int(fields[19])
+
+
+class OtherPrograms:
+    """CPU time of the programs that are not the run's own, since the last count."""
+
+    def __init__(self) -> None:
+        #: The process that started this one, and all that descend from it, are the run's own.
+        self.family = {os.getppid()}
+        self.left_out: set[int] = set()
+        self.seen: dict[int, Process] = {}
+        #: Process -> ticks of its ended children that were counted as theirs, and are not among its own yet.
+        self.counted: dict[int, int] = {}
+        self.last = time.monotonic()
+        self.cost = 0.0
+        self.ticks = os.sysconf("SC_CLK_TCK")
+        self.count(time.monotonic())
+        # From now on, only other programs are read.
+        self.cost = 0.0
+
+    def count(self, now: float) -> dict[str, int]:
+        """Program -> ticks since the last count; a child that ended is counted with its parent."""
+        begin = time.thread_time()
+        there = {int(name) for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - names only
+        self.left_out &= there
+        self.family &= there
+        current: dict[int, Process] = {}
+        for pid in sorted(there - self.left_out):
+            try:
+                current[pid] = Process(pid)
+            except (OSError, ValueError, IndexError):  # it ended
+                continue
+        for pid, one in list(current.items()):
+            if one.is_kernels or one.program.startswith(OWN_PROGRAMS) or self.is_family(pid, current):
+                self.left_out.add(pid)
+                del current[pid]
+        gone: dict[int, int] = {}
+        for pid, one in self.seen.items():
+            if pid not in current or current[pid].begin != one.begin:
+                gone[one.parent] = gone.get(one.parent, 0) + one.own + one.ended
+        used: dict[str, int] = {}
+        counted: dict[int, int] = {}
+        for pid, one in current.items():
+            before = self.seen.get(pid)
+            if before is None or before.begin != one.begin:
+                ticks = one.own + one.ended
+            else:
+                grown = one.ended - before.ended
+                earlier, now_gone = self.counted.get(pid, 0), gone.get(pid, 0)
+                ticks = one.own - before.own + max(0, grown - earlier - now_gone)
+                # A parent may have been read just before it took over the time of its child.
+                counted[pid] = max(0, now_gone - max(0, grown - earlier))
+            if ticks > 0:
+                used[one.program] = used.get(one.program, 0) + ticks
+        self.seen, self.counted, self.last = current, counted, now
+        self.cost = time.thread_time() - begin
+        return used
+
+    def is_family(self, pid: int, current: dict[int, Process]) -> bool:
+        """Whether a process is the parent of this one or descends from it; it may have another parent later."""
+        way = []
+        while pid in current and pid not in self.family:
+            way.append(pid)
+            pid = current[pid].parent
+        if pid in self.family:
+            self.family.update(way)
+        return pid in self.family
+
+    def write(self) -> None:
+        """Print a line: time, processors, µs of CPU time and of time since the last count, and the largest program."""
+        now, last = time.monotonic(), self.last
+        used = self.count(now)
+        most = max(used, key=used.__getitem__) if used else "-"
+        cores, passed = os.cpu_count() or 1, (now - last) * 1e6
+        total = min(sum(used.values()) / self.ticks * 1e6, cores * passed)
+        sys.stdout.write(f"others {stamp(time.time())} {cores} {total:.1f} {passed:.1f} {most}\n")
+        sys.stdout.flush()
+
+
+def take_samples(interval_s: float, samples_per_write: int) -> None:
     """Samples until the process is ended."""
     block, target, page = bytes(BLOCK_BYTES), bytearray(BLOCK_BYTES), bytes(PAGE_BYTES)
     read_end, write_end = os.pipe()
     count = 0
+    others = OtherPrograms() if os.path.exists("/proc/self/stat") else None  # noqa: PTH110 - no other module
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        # The last line is written at the end.
+        signal.signal(one, lambda *_: sys.exit(0))
     # The file has no name, so that nothing is left of it.
     with tempfile.TemporaryFile() as file:
-        while True:
-            due = time.monotonic() + interval_s
-            with Stopwatch("cpu", 20000):
-                add_integers(20000)
-            with Stopwatch("memory", 1):
-                copy_block(block, target)
-            with Stopwatch("system", 200):
-                pass_through_pipe(200, read_end, write_end)
-            with Stopwatch("wakeup", 3):
-                sleep_milliseconds(3)
-            if count % SAMPLES_PER_WRITE == 0:
-                with Stopwatch("disk", 1):
-                    force_page(file.fileno(), page)
-            count += 1
-            time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            while True:
+                due = time.monotonic() + interval_s
+                with Stopwatch("cpu", 20000):
+                    add_integers(20000)
+                with Stopwatch("memory", 1):
+                    copy_block(block, target)
+                with Stopwatch("system", 200):
+                    pass_through_pipe(200, read_end, write_end)
+                with Stopwatch("wakeup", 3):
+                    sleep_milliseconds(3)
+                if count % samples_per_write == 0:
+                    with Stopwatch("disk", 1):
+                        force_page(file.fileno(), page)
+                if others and count and count % math.ceil(others.cost / (LARGEST_PART * interval_s) or 1) == 0:
+                    others.write()
+                count += 1
+                time.sleep(max(0.0, due - time.monotonic()))
+        finally:
+            if others:
+                others.write()
 
 
 if __name__ == "__main__":
-    take_samples(float(sys.argv[1]))
+    take_samples(float(sys.argv[1]), int(sys.argv[2]))

@@ -575,7 +575,9 @@ class Samplers(ExperimentPart):
     vmstat: bool = Field(True, description="memory and scheduler, with times")
     host: bool = Field(True, description="pressure, network and throttling as the kernel counts them, with times")
     canary: bool = Field(
-        True, description="a fixed piece of work each second, timed (2 to 4 ms of CPU time; needs python3)"
+        True,
+        description="a fixed piece of work each second, timed, and the CPU time of programs that are not the run's own "
+        "(3 to 6 ms of CPU time; needs python3)",
     )
     backends: bool = Field(
         True,

@@ -281,7 +281,9 @@ class Measurement:
             works, monitor_works = self._limit_to_owners(run, works), self._limit_to_owners(run, monitor_works)
         marks = self.target.mark_logs()
         shells = self.target.shells(self.processes)
-        samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
+        samplers, skipped = start_samplers(
+            self.experiment.samplers, {**shells, **self.hosts.shells()}, folder, self.experiment.limits.duration_s
+        )
         if not self._takes_nodes_in_turn(run):
             measured.notes += self.driver.remarks(self._connection(run), run.configuration.drivers)
         measured.notes += [*skipped, *self.target.remarks()]

@@ -608,8 +608,40 @@ class Sampled:
     sampling: Sampling
 
 
-def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path) -> tuple[list[Sampled], list[str]]:
+#: Writes to the disk that the canary is to make in a run, and samples between two of them in a long one.
+_CANARY_WRITES: Final = 5
+_CANARY_SAMPLES: Final = 5
+#: A run that is shorter has a canary each half second.
+_SHORT_S: Final = 5.0
+
+
+def choose_canary_pace(interval_s: float, duration_s: float | None) -> tuple[float, int]:
+    """Seconds between two samples of the canary, and samples for each write to the disk.
+
+    Args:
+        interval_s: time between two samples of all samplers.
+        duration_s: of the run; None if it is not known before.
+
+    Example:
+        >>> choose_canary_pace(1, None), choose_canary_pace(1, 60), choose_canary_pace(1, 10), choose_canary_pace(1, 3)
+        ((1, 5), (1, 5), (1, 2), (0.5, 1))
+    """
+    if duration_s is None:
+        return interval_s, _CANARY_SAMPLES
+    pace = min(interval_s, 0.5) if duration_s < _SHORT_S else interval_s
+    return pace, max(1, min(_CANARY_SAMPLES, int(duration_s / pace / _CANARY_WRITES)))
+
+
+def start_samplers(
+    samplers: Samplers, shells: Mapping[str, Shell], folder: Path, duration_s: float | None = None
+) -> tuple[list[Sampled], list[str]]:
     """Start the samplers on all nodes.
+
+    Args:
+        samplers: those that are asked for.
+        shells: node -> shell of its machine.
+        folder: for their outputs.
+        duration_s: of the run, if it is known: a short one has a canary more often.
 
     Returns:
         the started samplers, and a sentence for each sampler that a node lacks.
@@ -619,7 +651,10 @@ def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path
     for node, shell in shells.items():
         for name in (name for name in _ARGUMENTS if getattr(samplers, name)):
             program = [_PROGRAMS[name].read_text(encoding="utf-8")] if name in _PROGRAMS else []
-            arguments = [*_ARGUMENTS[name], *program, str(samplers.interval_s)]
+            pace: tuple[float, ...] = (samplers.interval_s,)
+            if name == "canary":
+                pace = choose_canary_pace(samplers.interval_s, duration_s)
+            arguments = [*_ARGUMENTS[name], *program, *map(str, pace)]
             if not shell.has(arguments[0]):
                 skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")
                 continue

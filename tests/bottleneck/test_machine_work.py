@@ -14,6 +14,7 @@ from citus_analysis.bottleneck.machine_work import (
     ACCOUNT_TABLES,
     ForeignWork,
     compute_node_cpu,
+    describe_foreign_work,
     find_foreign_work,
     find_shared_machines,
     name_machines,
@@ -276,3 +277,54 @@ def test_without_samples_nothing_is_doubtful() -> None:
     none = tabulate_foreign_doubts(tables | {"cpu_samples": tables["cpu_samples"].clear()})
     assert (none.height, none.schema) == (0, found.schema)
     assert set(add_machine_doubts(tables["runs"], none)["status"]) == {"ok"}
+
+
+def test_counts_of_the_canary_hold_for_a_run_of_four_seconds() -> None:
+    """No other run, no samples of the machine, a busy machine: what other programs used is counted all the same."""
+    begin = BEGIN
+    run = {"resource": "any", "run_id": "any/1", "iteration": 1, "status": "ok", "phase": "run", "workload": "A"}
+    runs = [{**run, "start_time": begin, "end_time": begin + timedelta(seconds=4)}]
+
+    def count(shares: Sequence[float]) -> dict[str, pl.DataFrame]:
+        """Counts each second of two cores, the first and the last only half in the run."""
+        at = {key: run[key] for key in ("resource", "run_id", "iteration")} | {"node": "0", "source_id": "c"}
+        rows = [
+            {**at, "sample": i, "sample_time": begin + timedelta(seconds=i + 0.5), "since_boot": False, "cores": 2,
+             "cpu_us": share / 100 * 2e6, "wall_us": 1e6, "program": "python3" if share else None}
+            for i, share in enumerate(shares)
+        ]  # fmt: skip
+        given = {"runs": runs, "foreign_samples": rows}
+        return {name: _conform(name, given.get(name, [])) for name in ACCOUNT_TABLES}
+
+    (row,) = find_foreign_work(count([0, 50, 50, 50, 50])).runs.iter_rows(named=True)
+    assert (row["method"], row["program"], row["is_doubtful"]) == ("counted", "python3", True)
+    assert (row["foreign_s"], row["sampled_s"]) == (pytest.approx(3.5), pytest.approx(4.0))
+    assert row["share_percent"] == pytest.approx(43.75)
+    assert row["times"] == ["10:00:00 to 10:00:04"]
+    assert describe_foreign_work(row) == (  # type: ignore[arg-type] # a row of ForeignWork.runs
+        "from 10:00:00 to 10:00:04 UTC (4 of 4 s): 50 % of its CPU time, most of it by python3"
+    )
+    # A burst is foreign work, but does not make the run doubtful; a little each second is none.
+    (burst,) = find_foreign_work(count([0, 0, 30, 0, 0])).runs.iter_rows(named=True)
+    assert (burst["foreign_s"], burst["is_doubtful"]) == (pytest.approx(1.0), False)
+    (quiet,) = find_foreign_work(count([1, 2, 4, 1, 0])).runs.iter_rows(named=True)
+    assert (quiet["method"], quiet["foreign_s"], quiet["is_doubtful"]) == ("counted", 0.0, False)
+
+
+def test_counts_of_the_canary_stand_beside_other_methods() -> None:
+    tables = _study(2, {("any", 3): (5, 25, 40.0)})
+    runs = tables["runs"].filter(resource="any")
+    # The canary saw nothing in run 3, where the samples are unlike those of other runs, and all of what is in run 4.
+    rows = [
+        {"resource": "any", "run_id": run_id, "source_id": "c", "node": "0", "since_boot": False, "sample": second,
+         "sample_time": begin + timedelta(seconds=second + 1), "cores": 2, "wall_us": 1e6, "program": "make",
+         "cpu_us": 5e5 if run_id == "any/4" and second >= 20 else 1e4}
+        for run_id, begin in runs.select("run_id", "start_time").iter_rows()
+        for second in range(SECONDS)
+    ]  # fmt: skip
+    tables["foreign_samples"] = _conform("foreign_samples", rows)
+    found = find_foreign_work(tables)
+    methods = dict(found.runs.filter(resource="any").select("run_id", "method").iter_rows())
+    assert methods == {f"any/{i}": "like runs" if i == 3 else "counted" for i in range(1, 6)}
+    assert found.doubtful["run_id"].to_list() == ["any/3", "any/4"]
+    assert _found(found)["any/4"] == pytest.approx((20, 31), abs=1)

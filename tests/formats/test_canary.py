@@ -20,24 +20,32 @@ def test_a_recording() -> None:
     found = read(FORMAT, RECORDED)
     assert found.rejects.is_empty()
     rows = found["canaries"]
-    assert rows.height == 26
+    assert rows.height == 30
     first = rows.head(5)
     assert first["work"].to_list() == list(CANARY_WORKS)
     assert first["operations"].to_list() == [20000, 1, 200, 3, 1]
     text = RECORDED.read_text().splitlines()[0].split()
     assert [first["cpu_us"][0], first["wall_us"][0]] == [float(text[5]), float(text[6])]
     assert str(first["sample_time"][0]).removesuffix("+00:00") == f"{text[1]} {text[2]}"
+    # A line of another kind ends a sample: the CPU time of other programs since the previous count.
+    others = found["foreign_samples"]
+    line = next(line.split() for line in RECORDED.read_text().splitlines() if line.startswith("others"))
+    assert others.select("cores", "cpu_us", "wall_us", "program").row(0) == (
+        int(line[3]), float(line[4]), float(line[5]), line[6],
+    )  # fmt: skip
+    assert (others["cpu_us"] <= others["cores"] * others["wall_us"]).all()
     # The disk is in each fifth sample; a sample begins with `cpu`.
     assert rows.filter(pl.col("work") == "disk")["sample"].to_list() == [0, 5]
-    assert rows["sample"].unique(maintain_order=True).to_list() == list(range(6))
+    assert rows["sample"].unique(maintain_order=True).to_list() == list(range(7))
 
 
 def test_its_program_writes_what_is_read(tmp_path: Path) -> None:
-    program = [sys.executable, "-I", "-c", PROGRAM.read_text(encoding="utf-8"), "0.01"]
+    program = [sys.executable, "-I", "-c", PROGRAM.read_text(encoding="utf-8"), "0.01", "5"]
     with subprocess.Popen(program, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
-        lines = [running.stdout.readline() for _ in range(12)]
+        printed = [running.stdout.readline() for _ in range(30)]
         running.kill()
+    lines = [line for line in printed if line.startswith(b"canary")][:12]
     found = read_bytes(FORMAT, tmp_path, b"".join(lines))
     assert found.rejects.is_empty()
     assert found["canaries"]["work"].to_list() == [*CANARY_WORKS, *CANARY_WORKS[:4], *CANARY_WORKS[:3]]
@@ -46,6 +54,22 @@ def test_its_program_writes_what_is_read(tmp_path: Path) -> None:
     times = {work: (cpu, wall) for work, cpu, wall in by_work.iter_rows()}
     assert times["cpu"][0] > 0
     assert times["wakeup"][1] >= 3000 > times["wakeup"][0]
+
+
+def test_the_cpu_time_of_other_programs_is_counted(tmp_path: Path) -> None:
+    """A program of nobody is another's; a child of the parent of the canary is the run's own."""
+    count = ["timeout", "2", sys.executable, "-I", "-c", PROGRAM.read_text(encoding="utf-8"), "0.5", "1"]
+    busy = [sys.executable, "-c", "import time\nend = time.time() + 4\nwhile time.time() < end: pass"]
+    # `timeout` is the parent of the canary, so that all others are not its family.
+    with subprocess.Popen(busy) as beside, subprocess.Popen(count, stdout=subprocess.PIPE) as running:
+        text = running.communicate()[0]
+        beside.kill()
+    rows = read_bytes(FORMAT, tmp_path, text)["foreign_samples"]
+    # The last line is written when the program is ended.
+    assert rows.height >= 2
+    used_s, passed_s = float(rows["cpu_us"].sum()) / 1e6, float(rows["wall_us"].sum()) / 1e6
+    assert 0.1 * passed_s < used_s <= rows["cores"][0] * passed_s
+    assert rows["program"].drop_nulls().len()
 
 
 def test_a_cut_file_and_other_lines(tmp_path: Path) -> None:
