@@ -35,7 +35,7 @@ from citus_analysis.bottleneck.variance import (
     run_variance,
 )
 from citus_analysis.bottleneck.waits import select_client_sessions
-from citus_analysis.bottleneck.witnesses import WITNESS_TABLES, read_witness_tables
+from citus_analysis.bottleneck.witnesses import RUN_WITNESSES, read_rows_of_witnesses, read_witness_tables
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, resolve_source, scan_source_table
 from citus_analysis.core.type_aliases import Floats
@@ -248,14 +248,14 @@ its runs)
     runs = read_configured_runs(dataset)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", hint="ingest the files of a load generator")
-    tables = {name: convert_to_polars(dataset.table(name)) for name in (*WITNESS_TABLES, "checkpoints")}
+    tables = read_rows_of_witnesses(dataset) | {"checkpoints": convert_to_polars(dataset.table("checkpoints"))}
     witnesses, foreign = read_witness_tables(tables)
     factors = _measure_factors(dataset, tables, runs.drop_nulls("operation"), witnesses, question)
     warnings: list[str] = []
     variance = None
     try:
-        variance = run_variance(factors, CONFIGURATION, level=level, resamples=_RESAMPLES)
-        warnings += variance.warnings
+        variance, notes = _divide_variance(factors, level)
+        warnings += notes
     except InsufficientDataError as error:
         warnings.append(str(error))
     worked = foreign.runs.filter(pl.col("foreign_s") > 0).sort("begin_time", "run_id", "machine")
@@ -284,6 +284,17 @@ its runs)
     return NoiseStudy(variance, factors, doubtful, corrected_by, compared, level, tuple(dict.fromkeys(warnings)))
 
 
+def _divide_variance(factors: pl.DataFrame, level: float) -> tuple[RunVariance, tuple[str, ...]]:
+    """The variance by source, with fewer sources where there are too few runs for all."""
+    try:
+        whole = run_variance(factors, CONFIGURATION, level=level, resamples=_RESAMPLES)
+    except InsufficientDataError:
+        found = run_variance(factors.drop(RUN_WITNESSES), CONFIGURATION, level=level, resamples=_RESAMPLES)
+        left_out = join_words([FACTORS[name] for name in RUN_WITNESSES])
+        return found, (*found.warnings, f"too few runs to tell {left_out} among the sources")
+    return whole, whole.warnings
+
+
 def _measure_factors(
     dataset: TableSource,
     tables: Mapping[str, pl.DataFrame],
@@ -306,12 +317,14 @@ def _measure_factors(
 def _list_covariates(variance: RunVariance | None, factors: pl.DataFrame) -> list[str]:
     """Columns of the sources that comparisons are corrected by: named ones that the change itself cannot cause.
 
-    Blocks and the order in time belong to the design of a comparison, which knows them already.
+    Blocks and the order in time belong to the design of a comparison, which knows them already. Start-up and a cold
+    cache may be what a change is about.
     """
     if variance is None:
         return []
     named = set(variance.sources.filter((pl.col("p_value") < _ALPHA).fill_null(value=False))["source"])
-    words = {name: words for name, words in FACTORS.items() if words != ORDER and name in factors.columns}
+    others = [name for name in FACTORS if FACTORS[name] != ORDER and name not in RUN_WITNESSES]
+    words = {name: FACTORS[name] for name in others if name in factors.columns}
     return [name for name, words in words.items() if words in named]
 
 

@@ -34,7 +34,7 @@ from citus_analysis.bottleneck.variance import (
     run_variance,
 )
 from citus_analysis.bottleneck.waits import compute_session_waits, count_opened_sessions, select_client_sessions
-from citus_analysis.bottleneck.witnesses import WITNESS_TABLES, read_witness_tables
+from citus_analysis.bottleneck.witnesses import read_rows_of_witnesses, read_witness_tables
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.defaults import LEVEL
@@ -199,7 +199,7 @@ def _read_witnesses(dataset: TableSource) -> pl.DataFrame | None:
     """What was measured beside the runs; None where the runner's canary was not among it."""
     if convert_to_polars(dataset.table("canaries")).is_empty():
         return None
-    return read_witness_tables({name: convert_to_polars(dataset.table(name)) for name in WITNESS_TABLES})[0]
+    return read_witness_tables(read_rows_of_witnesses(dataset))[0]
 
 
 def _describe_included_runs(runs: pl.DataFrame, question: Question) -> list[str]:

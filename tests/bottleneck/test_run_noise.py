@@ -174,6 +174,44 @@ def test_a_slower_machine_is_told_apart_from_the_change() -> None:
     assert other.environment is None
 
 
+def test_start_up_and_a_cold_cache_are_measured_from_the_run_and_correct_nothing() -> None:
+    random = np.random.default_rng(4)
+    lost = random.uniform(0, 30, (10, 2))
+    tables = recorded_runs(np.ones((10, 2)), 100 * (1 - lost / 100) * np.exp(random.normal(0, 0.005, (10, 2))))
+    runs = tables.table("runs").sort("start_time")
+    series, counters = [], []
+    for run, percent in zip(runs.to_dicts(), lost.ravel().tolist(), strict=True):
+        at = {"resource": run["resource"], "run_id": run["run_id"], "source_id": run["run_id"]}
+        # Intervals of four seconds; what is lost, the first two lack.
+        rates = [100 * (1 - 2.5 * percent / 100), 100 * (1 - 2.5 * percent / 100), 99.0, 100.0, 101.0]
+        series += [
+            {**at, "role": "main", "part": 1, "elapsed_s": 4.0 * number, "throughput_ops_s": rate}
+            for number, rate in enumerate(rates, 1)
+        ]
+        counters += [
+            {**at, "node": node, "view": "pg_stat_database", "key": "postgres", "counter": counter, "value": value}
+            for node in ("0", "1")
+            for counter, value in (("blks_hit", 900.0), ("blks_read", 100.0), ("xact_commit", 5.0))
+        ]
+    given = {"client_series": series, "server_counters": counters}
+    frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in given.items()}
+    conformed = {
+        name: TABLES[name].conform(
+            frame.with_columns(pl.col(column).cast(TABLES[name][column].dtype) for column in frame.columns)
+        )
+        for name, frame in frames.items()
+    }
+    found = noise(Tables(**{name: tables.table(name) for name in ("runs", "canaries")} | conformed), "system")
+    assert found.named == ("start-up of the clients",)
+    factors = found.factors.join(runs.select("run_id", "start_time"), on="run_id").sort("start_time")
+    # An interval that lacks less than a tenth is not part of the start.
+    expected = [percent if 2.5 * percent > 10 else 0 for percent in lost.ravel().tolist()]
+    assert factors["start_up"].to_list() == pytest.approx(expected)
+    assert factors["cold_cache"].unique().to_list() == [10.0]
+    # The compared change may be its cause.
+    assert found.corrected_by == ()
+
+
 def test_a_table_of_results_is_refused() -> None:
     with pytest.raises(UsageError, match="noise needs a dataset or raw files"):
         noise(pl.DataFrame({"version": ["a", "b"], "tps": [1.0, 2.0]}))
