@@ -1,34 +1,48 @@
 """How well the sources of the variance between runs are named, and what correcting comparisons by them gives.
 
-`python -m benchmarks.noise [--live] [--out FILE]`. Simulated: studies of 10 configurations with 8 runs each, of whose
-variance a source makes a stated share; comparisons of two configurations of which one is 5 % faster. With `--live`:
-on an embedded PostgreSQL server, one program that keeps a processor busy beside a third of the runs, as `noise` finds
-it from the files alone, and the throughput with and without the runner's canary, in pairs.
+`python -m benchmarks.noise [simulated] [injected] [canary] [--studies N] [--runs N] [--seconds N] [--out FILE]`
+
+- simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
+  comparisons of two configurations of which one is 5 % faster;
+- injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
+  two at a time: a program that keeps the server's processor busy, or the clients'; programs that force pages to the
+  same disk; checkpoints. `noise` reads the files alone;
+- canary: the throughput with the runner's canary and without it, in pairs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from itertools import product
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
+import psutil
+import psycopg
 
 from citus_analysis.bottleneck import noise
 from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.runner import run_experiment
-from citus_analysis.runner.experiment import parse_experiment
-from citus_analysis.runner.plan import Choice, make_plan
+from citus_analysis.runner import canary_program, run_experiment
+from citus_analysis.runner.experiment import Experiment, parse_experiment
+from citus_analysis.runner.observe import choose_canary_pace
+from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.schedule import RunnerEvent
 from citus_analysis.stats.covariates import correct_comparison, estimate_slopes
 from citus_analysis.stats.verdicts import compare
 
@@ -40,11 +54,8 @@ SPREAD: Final = 0.08
 SHARE: Final = 0.8
 FASTER: Final = 1.05
 SOURCES: Final = ("speed of the machines", "foreign work", "checkpoints", "balance of nodes", "stolen CPU time")
-#: Runs with a busy processor, of the runs of each configuration.
-LIVE_RUNS: Final = 12
-BUSY_RUNS: Final = 4
-PAIRS: Final = 10
-BUSY: Final = "while True: pass"
+#: What can be measured.
+PARTS: Final = ("simulated", "injected", "canary")
 
 
 def simulate_sources(rng: np.random.Generator, shares: dict[str, float]) -> pl.DataFrame:
@@ -121,81 +132,269 @@ def measure_correction(repeats: int) -> list[dict[str, object]]:
     return found
 
 
-def describe_experiment(name: str, iterations: int, threads: list[int], *, canary: bool) -> dict[str, Any]:
-    """Short runs of pgbench's SELECT on an embedded server."""
+# Injected sources, on an embedded server with pgbench.
+
+#: Injected source -> the source that `noise` is expected to name. A processor may be that of the server or of the
+#: clients; both are foreign work. Placement is not injected: a single server has no nodes to be placed on.
+INJECTED: Final = {
+    "busy processor of the server": "foreign work",
+    "busy processor of the clients": "foreign work",
+    "delayed fsync": "time to force a page to the disk",
+    "checkpoints": "checkpoints",
+}
+#: None, one at a time, and two at a time of different kinds.
+STUDIES: Final[tuple[tuple[str, ...], ...]] = (
+    (),
+    *((name,) for name in INJECTED),
+    *(pair for pair in combinations(INJECTED, 2) if INJECTED[pair[0]] != INJECTED[pair[1]]),
+)
+#: Threads of the clients, and the part of the runs with a source.
+THREADS: Final = 4
+PART: Final = 1 / 3
+BUSY: Final = "while True: pass"
+FORCE: Final = """
+import os, sys
+file, page = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY), bytes(1 << 16)
+while True:
+    os.pwrite(file, page, 0)
+    os.fsync(file)
+"""
+#: Programs that force pages to the disk at the same time.
+FORCING: Final = 4
+
+
+class Injection:
+    """Programs and statements that disturb a run while it is measured.
+
+    The programs are no children of this process, whose children are the run's own.
+    """
+
+    def __init__(self, sources: Collection[str], folder: Path) -> None:
+        self.folder = folder
+        self.pids = [pid for source in sources for pid in self._start(source)]
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._write_checkpoints)
+        if "checkpoints" in sources:
+            self.thread.start()
+
+    def stop(self) -> None:
+        """End all of it."""
+        self.ended.set()
+        if self.thread.ident is not None:
+            self.thread.join()
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def _start(self, source: str) -> list[int]:
+        python = [sys.executable, "-I", "-c"]
+        if source.startswith("busy"):
+            cpu = SERVERS_CPU if source.endswith("server") else CLIENTS_CPU
+            return [start_detached([*python, BUSY], cpu)]
+        if source == "delayed fsync":
+            files = [str(self.folder / f"forced-{number}") for number in range(FORCING)]
+            return [start_detached([*python, FORCE, file], CLIENTS_CPU) for file in files]
+        return []
+
+    def _write_checkpoints(self) -> None:
+        ((_, port),) = find_servers(self.folder)
+        with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as connection:
+            while not self.ended.wait(0.1):
+                connection.execute("CHECKPOINT")
+
+
+#: With two processors or more, servers and clients have one each.
+SERVERS_CPU, CLIENTS_CPU = (0, 1) if (os.cpu_count() or 1) > 1 else (0, 0)
+
+
+def start_detached(arguments: list[str], cpu: int) -> int:
+    """Start a program that is nobody's child, on one processor; return its process id."""
+    command = ["taskset", "-c", str(cpu), "setsid", "sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "sh"]
+    return int(subprocess.run([*command, *arguments], check=True, capture_output=True, text=True).stdout)
+
+
+def find_servers(tree: Path) -> list[tuple[int, int]]:
+    """Process and port of the servers of an experiment, which may have a folder elsewhere."""
+    elsewhere = [Path(file.read_text(encoding="utf-8")) for file in tree.rglob("elsewhere.txt")]
+    files = [file for place in (tree, *elsewhere) for file in place.rglob("postmaster.pid")]
+    lines = [file.read_text(encoding="utf-8").splitlines() for file in files]
+    return [(int(words[0]), int(words[3])) for words in lines if len(words) > 3]
+
+
+def describe_experiment(name: str, iterations: int, seconds: int, *, canary: bool) -> dict[str, Any]:
+    """Short runs of pgbench on an embedded server: reads and updates by key."""
     return {
         "name": name,
         "target": {"kind": "embedded", "settings": {"shared_buffers": "64MB"}},
         "driver": {"kind": "pgbench", "protocol": "prepared"},
-        "matrix": {"workloads": ["c"], "threads": threads, "records": [10_000]},
-        "limits": {"duration_s": 8},
+        "matrix": {"workloads": ["a"], "threads": [THREADS], "records": [10_000]},
+        "limits": {"duration_s": seconds},
         "iterations": iterations,
-        "samplers": {"canary": canary, "activity": False, "counters": False},
+        "samplers": {"canary": canary, "activity": False},
     }
 
 
-def measure_busy_processor(folder: Path) -> dict[str, object]:
-    """What `noise` says of runs of which a third had a busy processor beside them."""
-    experiment = parse_experiment(describe_experiment("busy", LIVE_RUNS, [1, 2], canary=True))
-    rng, busy = np.random.default_rng(SEED), set[str]()
-    plan = make_plan(experiment)
-    for resource in sorted({run.configuration.resource for run in plan}):
-        chosen = rng.choice(np.arange(1, LIVE_RUNS + 1), BUSY_RUNS, replace=False)
-        busy |= {f"{resource}#{iteration}" for iteration in chosen}
-    for at, run in enumerate(plan):
-        beside = [subprocess.Popen([sys.executable, "-c", BUSY])] if run.run_id in busy else []
-        try:
-            run_experiment(experiment, folder / "tree", resume=at > 0, choice=Choice((run.run_id,)))
-        finally:
-            for one in beside:
-                one.kill()
-                one.wait()
+def run_beside(experiment: Experiment, tree: Path, begin: Callable[[str], Callable[[], None]]) -> None:
+    """Run an experiment with something beside each run while it is measured.
+
+    Args:
+        experiment: what is run: the server on one processor, its clients on the other.
+        tree: folder of its files.
+        begin: starts what is beside the run of a name, and gives what ends it.
+    """
+    running: list[Callable[[], None]] = []
+
+    def follow(event: RunnerEvent) -> None:
+        if event.phase == "filling":
+            for pid, _ in find_servers(tree):
+                for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.cpu_affinity([SERVERS_CPU])
+        if event.phase == "measuring" and not running:
+            running.append(begin(event.run_id))
+        if event.phase != "measuring" and running:
+            running.pop()()
+
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {CLIENTS_CPU})
+    try:
+        run_experiment(experiment, tree, watch=follow)
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        for end in running:
+            end()
+
+
+def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int, seed: int) -> dict[str, object]:
+    """What `noise` says of a study of which sources disturb a third of the runs each, beside what was injected."""
+    experiment = parse_experiment(describe_experiment("injected", runs, seconds, canary=True))
+    plan = [run.run_id for run in make_plan(experiment)]
+    rng = np.random.default_rng(seed)
+    disturbed = {source: set(rng.choice(plan, round(PART * runs), replace=False).tolist()) for source in sources}
+
+    def begin(run_id: str) -> Callable[[], None]:
+        return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder).stop
+
+    run_beside(experiment, folder / "tree", begin)
     ingest([folder / "tree"], folder / "dataset")
-    found = noise(open_dataset(folder / "dataset"))
-    doubtful = found.doubtful.filter("is_doubtful")["run_id", "resource"].unique()
-    runs = open_dataset(folder / "dataset").runs().join(doubtful, on=["resource", "run_id"])
-    named = {f"{resource}#{iteration}" for resource, iteration in runs.select("resource", "iteration").iter_rows()}
+    return judge_study(folder / "dataset", disturbed)
+
+
+def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict[str, object]:
+    """Sources as `noise` names them with their shares, beside the shares of what is known to have been injected."""
+    opened = open_dataset(dataset)
+    found = noise(opened)
+    iterations = opened.runs().select("resource", "run_id", "iteration")
+    factors = found.factors.join(iterations, on=["resource", "run_id"], how="left", maintain_order="left")
+    names = [f"{resource}#{iteration}" for resource, iteration in factors.select("resource", "iteration").iter_rows()]
+    known = {source: [float(name in chosen) for name in names] for source, chosen in disturbed.items()}
+    rates = factors["throughput_ops_s"].to_numpy()
+    # The true share: of the runs that were disturbed, whatever `noise` knows of them.
+    truth = split_run_variance(rates, factors["resource"].to_list(), known).sources
+    own = dict(truth.select("source", "share_beyond_chance").iter_rows())
+    sources = [] if found.variance is None else found.to_dict()["sources"]
+    shares = {row["source"]: row["share_beyond_chance"] for row in cast("list[dict[str, Any]]", sources)}
+    seen = {source: shares.get(INJECTED[source], 0.0) for source in disturbed}
+    expected = {INJECTED[source] for source in disturbed}
+    foreign = found.doubtful.join(iterations, on=["resource", "run_id"]).select("resource", "iteration").unique()
+    of_foreign = {f"{resource}#{iteration}" for resource, iteration in foreign.iter_rows()}
+    busy = {name for source, chosen in disturbed.items() if source.startswith("busy") for name in chosen}
     return {
-        "runs": len(plan), "busy_runs": len(busy), "found_busy": len(named & busy), "false_alarms": len(named - busy),
-        "sentence": found.sentence(), "named": list(found.named), "sources": found.to_dict()["sources"],
+        "injected": list(disturbed), "runs": factors.height, "named": list(found.named),
+        "named_first": set(found.named[: len(expected)]) == expected and (bool(expected) or not found.named),
+        "share_injected": own, "share_named": seen,
+        "within_10_points": {source: abs(own[source] - seen[source]) < 0.1 for source in disturbed},
+        "busy_runs": len(busy), "busy_runs_found": len(of_foreign & busy), "others_found": len(of_foreign - busy),
+        "sentence": found.sentence(), "sources": sources, "warnings": list(found.warnings),
+        "rates": dict(zip(names, rates.tolist(), strict=True)),
+        "disturbed": {source: sorted(chosen) for source, chosen in disturbed.items()},
     }  # fmt: skip
 
 
-def measure_cost_of_canary(folder: Path) -> dict[str, object]:
-    """Throughput with the canary over that without it, in pairs of runs."""
-    sides = {
-        name: parse_experiment(describe_experiment(name, PAIRS, [2], canary=name == "with"))
-        for name in ("with", "without")
+def measure_cost_of_canary(folder: Path, pairs: int, seconds: int) -> dict[str, object]:
+    """Throughput with the canary over that without it, in pairs of runs on one server."""
+    experiment = parse_experiment(describe_experiment("cost", 2 * pairs, seconds, canary=False))
+    plan = [run.run_id for run in make_plan(experiment)]
+    rng = np.random.default_rng(SEED)
+    watched = {pair[rng.integers(2)] for pair in zip(plan[::2], plan[1::2], strict=True)}
+    pace = [str(one) for one in choose_canary_pace(1, seconds)]
+    program = Path(canary_program.__file__).read_text(encoding="utf-8")
+
+    def begin(run_id: str) -> Callable[[], None]:
+        if run_id not in watched:
+            return lambda: None
+        # As the runner does: with its interpreter, and a file for its lines.
+        with (folder / "canary.out").open("wb") as output:
+            running = subprocess.Popen(["python3", "-I", "-c", program, *pace], stdout=output)
+
+        def end() -> None:
+            running.terminate()
+            running.wait()
+
+        return end
+
+    run_beside(experiment, folder / "tree", begin)
+    ingest([folder / "tree"], folder / "dataset")
+    runs = open_dataset(folder / "dataset").runs()
+    found = {
+        f"{resource}#{iteration}": rate
+        for resource, iteration, rate in runs.select("resource", "iteration", "throughput_ops_s").iter_rows()
     }
-    for pair in range(1, PAIRS + 1):
-        for name in sorted(sides, reverse=pair % 2 == 0):
-            run_id = next(run.run_id for run in make_plan(sides[name]) if run.iteration == pair)
-            run_experiment(sides[name], folder / name, resume=pair > 1, choice=Choice((run_id,)))
-    rates = {}
-    for name in sides:
-        ingest([folder / name], folder / f"{name}-dataset")
-        rates[name] = open_dataset(folder / f"{name}-dataset").runs().sort("iteration")["throughput_ops_s"].to_numpy()
-    found = compare(rates["with"], rates["without"], blocked=True)
-    return {"pairs": PAIRS, "ratio": found.ratio.estimate, "low": found.ratio.low, "high": found.ratio.high}
+    rates = {
+        "with": [found[one if one in watched else other] for one, other in zip(plan[::2], plan[1::2], strict=True)],
+        "without": [found[other if one in watched else one] for one, other in zip(plan[::2], plan[1::2], strict=True)],
+    }
+    judged = compare(rates["with"], rates["without"], blocked=True)
+    ratio = judged.ratio
+    return {
+        "pairs": pairs, "seconds": seconds, "ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, **rates
+    }  # fmt: skip
 
 
 def main() -> None:
     """Measure, print and keep the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=1000)
-    parser.add_argument("--live", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="what is measured (default: simulated)")
+    parser.add_argument("--repeats", type=int, default=1000, help="simulated studies")
+    parser.add_argument("--studies", type=int, default=len(STUDIES), help="injected ones, in turn over sources")
+    parser.add_argument("--first", type=int, default=0, help="number of the first injected study")
+    parser.add_argument("--runs", type=int, default=18, help="runs of an injected study")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="no injected study begins after this time")
+    parser.add_argument("--seconds", type=int, default=4, help="of a run")
+    parser.add_argument("--pairs", type=int, default=20, help="of runs with the canary and without it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     kept = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
-    kept |= {"naming": measure_naming(given.repeats), "correction": measure_correction(given.repeats)}
-    if given.live:
+
+    def keep(**results: object) -> None:
+        # After each study, so that a measurement that is stopped leaves those before.
+        kept.update(results)
+        given.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+    for part in given.parts or ["simulated"]:
+        if part == "simulated":
+            keep(naming=measure_naming(given.repeats), correction=measure_correction(given.repeats))
+            continue
         folder = Path(tempfile.mkdtemp(prefix="noise-"))
         try:
-            kept |= {"busy_processor": measure_busy_processor(folder), "canary": measure_cost_of_canary(folder)}
+            if part == "canary":
+                keep(canary=measure_cost_of_canary(folder, given.pairs, given.seconds))
+                continue
+            first = time.monotonic()
+            for number in range(given.first, given.first + given.studies):
+                begin = time.monotonic()
+                if begin - first > 60 * given.minutes:
+                    break
+                one = study_injected(
+                    folder / str(number), STUDIES[number % len(STUDIES)], given.runs, given.seconds, SEED + number
+                )
+                earlier = [study for study in kept.get("injected", []) if study["number"] != number]
+                size = {"seconds": given.seconds, "took_s": round(time.monotonic() - begin)}
+                keep(injected=[*earlier, {"number": number, **size, **one}])
+                shutil.rmtree(folder / str(number), ignore_errors=True)
+                print(json.dumps({**one, "sources": None, "rates": None, "disturbed": None}), flush=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    given.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(kept, indent=1))
+    print(json.dumps({name: one for name, one in kept.items() if name != "injected"}, indent=1))
 
 
 if __name__ == "__main__":
