@@ -151,8 +151,8 @@ def list_bases() -> list[Cell]:
     """The configurations that predictions are made from; none is a pair's changed configuration."""
     select, insert, update = Cell("select"), Cell("insert"), Cell("update")
     cells = [replace(one, workers=workers) for one in (select, insert, update) for workers in (2, 4)]
-    cells += [replace(one, threads=32) for one in (select, insert, update)]
-    cells += [replace(select, threads=8), replace(select, workers=2, variant="text")]
+    cells += [replace(one, threads=threads) for one in (select, insert, update) for threads in (8, 32)]
+    cells.append(replace(select, workers=2, variant="text"))
     return cells + [replace(select, variant="renewed", threads=threads) for threads in (8, 16, 32)]
 
 
