@@ -63,7 +63,7 @@ from citus_analysis.stats.verdicts import (
     compare_many,
 )
 from citus_analysis.texts.numbers import format_number
-from citus_analysis.texts.tables import render_text_table
+from citus_analysis.texts.tables import render_grouped_table, render_text_table
 from citus_analysis.texts.words import choose_noun_form, join_words, pluralize
 from citus_analysis.units import label
 
@@ -517,6 +517,23 @@ def compare_runs(
     alone, unmet = _compare_with_usual_base(runs, question) if usual else ([], [])
     alone = alone or list(iterate_unadjusted_comparisons(runs, question))
     found = _adjust_comparisons(alone, runs, question) if within is None else compare_many(alone, level=level)
+    of_set_ups = base is None and "variant" in studied.runs.columns
+    if not found and chosen_by == "system" and of_set_ups and studied.runs["variant"].drop_nulls().n_unique() > 1:
+        by_set_up = compare_runs(
+            studied.runs,
+            metric,
+            "variant",
+            base,
+            within=within,
+            pool=pool,
+            only=only,
+            margin=margin,
+            level=level,
+            include_status=include_status,
+            higher_is_better=higher_is_better,
+        )
+        note = "compared by variant: no two levels of system have runs that are equal otherwise"
+        return replace(by_set_up, warnings=(note, *by_set_up.warnings))
     nothing = () if found else (_explain_no_comparison(runs, question),)
     also = tuple(f"{column} differs along with {by}: the comparison is of both" for column in asked.along if found)
     kept = tuple(one for one in found if is_shown(one, asked.shown))
@@ -811,12 +828,13 @@ _ROWS_SHOWN: Final = 8
 _LINES_SHOWN: Final = 12
 
 
-def format_narrow_comparison(found: RunComparison, most: int | None = None) -> list[str]:
+def format_narrow_comparison(found: RunComparison, most: int | None = None, width: int | None = None) -> list[str]:
     """Comparisons as a table for a screen: what the rows have in common is said above.
 
     Args:
         found: the comparisons.
         most: rows to show; None: all.
+        width: characters of a line; columns of the set-ups that do not fit stand above the rows that share them.
 
     Example:
         >>> runs = {"version": [*"ababab"], "tps": [10.1, 20.2, 10.3, 20.1, 10.2, 20.4]}
@@ -843,6 +861,7 @@ def format_narrow_comparison(found: RunComparison, most: int | None = None) -> l
     head = f"{found.metric} by {found.by}{subject} ({methods[0]}{', or as stated' if len(methods) > 1 else ''})"
     same = [f"{name} {value}" for name, value in shared.items() if name in found.strata and value not in ("", "None")]
     cells = {name: values for name, values in columns.items() if name not in shared or name == found.by == ""}
+    movable = len(cells)
     cells |= {
         "before": [format_number(one.mean_b.estimate) for one in items],
         "after": [format_number(one.mean_a.estimate) for one in items],
@@ -855,7 +874,7 @@ def format_narrow_comparison(found: RunComparison, most: int | None = None) -> l
     }
     right = {place for place, name in enumerate(cells) if name in ("before", "after", "ratio", "n")}
     rows = [list(row) for row in zip(*cells.values(), strict=True)]
-    table = render_text_table(list(cells), rows[:most], right=right)
+    table = render_grouped_table(list(cells), rows[:most], movable=movable, width=width, right=right)
     more = [f"... and {len(rows) - most} more: .table()"] if most is not None and len(rows) > most else []
     return [head, *([f"in all: {', '.join(same)}"] if same else []), *table, *more]
 
