@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.options import METRIC_OPTION, WIDE, Chosen, add_configuration_options
-from citus_analysis.cli.output import print_result
+from citus_analysis.cli.output import get_output_width, print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import EXCHANGE_FORMATS
 
@@ -57,6 +57,6 @@ def command(
         print_result(found.to_dict())
     elif form == "text" and sys.stdout.isatty() and not wide:
         notes = [f"note: {note}" for note in found.all_notes()]
-        print_result("\n".join([*format_narrow_comparison(found), *notes]))
+        print_result("\n".join([*format_narrow_comparison(found, width=get_output_width()), *notes]))
     else:
         print_result(format_comparison(found) if form == "text" else render_comparison(found, form), wide=wide)
