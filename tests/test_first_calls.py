@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from scipy import stats as scipy_stats
 
 import citus_analysis as ca
 from citus_analysis.cli.subcommands import first
+from citus_analysis.core.displays import DisplayMixin
+from citus_analysis.stats.run_comparisons import format_narrow_comparison
 
 OLD, NEW = [12.1, 12.3, 12.2, 12.4], [10.0, 10.2, 10.1, 10.1]
 
@@ -211,6 +214,47 @@ def test_mistakes_about_gates_tracks_and_noise_are_one_sentence(call: Callable[[
     with pytest.raises(ca.CitusAnalysisError, match=said) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_systems_without_equal_runs_are_compared_by_their_set_ups_where_nothing_is_asked_for() -> None:
+    measured = [("x", "usual", 1, 4, 10), ("x", "with perf", 1, 4, 8), ("x", "usual", 2, 8, 20)]
+    measured += [("y", "usual", 1, 8, 5), ("y", "usual", 2, 4, 6)]
+    rows = [
+        {"system": system, "family": family, "workers": workers, "threads": threads, "throughput_ops_s": value}
+        for system, family, workers, threads, base in measured
+        for value in (base, base + 0.1, base - 0.1)
+    ]
+    found = ca.compare(pl.DataFrame(rows))
+    assert (found.by, [one.verdict for one in found]) == ("variant", ["slower"])
+    assert any("no two levels of system" in note for note in found.warnings)
+    with pytest.raises(ca.CitusAnalysisError, match="no two levels of system"):
+        ca.compare(pl.DataFrame(rows), by="system")
+
+
+def test_a_comparison_keeps_its_verdict_on_a_narrow_terminal() -> None:
+    names = {"old": "query from any node", "new": "clients at the coordinator, twice the CPU, text protocol"}
+    found = ca.compare(FRAME.replace({"version": names}), by="version", metric="tps", base=names["old"])
+    lines = format_narrow_comparison(found, width=80)
+    assert max(map(len, lines[2:])) <= 80
+    assert [line.split()[-1] for line in lines[-3:]] == ["faster"] * 3
+
+
+@dataclass(frozen=True, repr=False)
+class Sentence(DisplayMixin):
+    """A result of one sentence."""
+
+    text: str
+
+    def summary_lines(self) -> list[str]:
+        """The sentence."""
+        return [self.text]
+
+
+def test_a_long_sentence_is_printed_whole() -> None:
+    text = " ".join(f"word{number}" for number in range(60))
+    printed = str(Sentence(text)).splitlines()
+    assert max(map(len, printed)) <= 100
+    assert " ".join(line.strip() for line in printed) == text
 
 
 def test_changes_and_plot_of_a_frame() -> None:

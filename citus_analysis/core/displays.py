@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import Field, fields
 from html import escape
@@ -41,6 +42,8 @@ def open_named_source(source: object) -> object:
 _MOST_LINES: Final = 12
 _MOST_ROWS: Final = 20
 _MOST_CHARACTERS: Final = 90
+#: Characters of a line on a screen.
+_SCREEN: Final = 100
 
 
 class DisplayMixin:
@@ -113,9 +116,10 @@ class DisplayMixin:
         return draw_result_figure(self)
 
     def __repr__(self) -> str:
-        lines = [_shorten(line, 2 * _MOST_CHARACTERS) for line in self.summary_lines()]
+        lines = self.summary_lines()
         more = len(lines) - _MOST_LINES
-        return "\n".join([*lines[:_MOST_LINES], *([f"... and {more} more"] if more > 0 else [])])
+        shown = [part for line in lines[:_MOST_LINES] for part in _fold(line)]
+        return "\n".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
         table = self.summary_table()
@@ -131,6 +135,15 @@ def _shorten_value(value: object) -> str:
     if isinstance(value, Sequence | dict) and len(repr(value)) > _MOST_CHARACTERS:
         return f"<{len(value)} entries>"
     return _shorten(str(value).partition("\n")[0], _MOST_CHARACTERS)
+
+
+def _fold(line: str) -> list[str]:
+    """A sentence on lines of a screen, whole: its end may change its meaning; a row of a table is cut."""
+    if len(line) <= 2 * _MOST_CHARACTERS:
+        return [line]
+    if "  " in line.strip():
+        return [_shorten(line, 2 * _MOST_CHARACTERS)]
+    return textwrap.wrap(line, _SCREEN, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _shorten(text: str, most: int) -> str:
