@@ -1,7 +1,6 @@
 """What stands beside an account: functions and plans that differ are named, and nothing without a difference."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from citus_analysis.plots.perf_figures import plot_stack_changes
 from citus_analysis.runs.selection import select_runs
 from tests.conftest import read_once
 from tests.documentation.blocks import blocks_run_by
-from tests.documentation.test_as_typed import newcomers, run_block
+from tests.documentation.test_as_typed import call_block
 
 PROFILED = Path(__file__).parents[1] / "data" / "faults" / "profiled"
 #: Functions of a sequential scan, which an index made unnecessary.
@@ -225,6 +224,7 @@ def test_a_known_shift_is_found_and_covered() -> None:
     assert covered >= 95
 
 
+@pytest.mark.usefixtures("kept_kernels")
 def test_the_command_of_the_page_as_typed(profiled: Dataset, user_cache: Path, tmp_path: Path) -> None:
     """It finds what it reads in the folder of the report, as when it is typed a second time."""
     (block,) = blocks_run_by(__file__)
@@ -232,7 +232,7 @@ def test_the_command_of_the_page_as_typed(profiled: Dataset, user_cache: Path, t
     (tmp_path / "reports" / "dataset").symlink_to(profiled.path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(PROFILED.parents[1])
-    run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(user_cache)), Path(sys.executable).parent)
+    call_block(block, tmp_path, XDG_CACHE_HOME=str(user_cache))
     page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
     assert "differential flame graph" in page
     assert f"{COUNT} has another plan" in page

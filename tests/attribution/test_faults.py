@@ -1,6 +1,5 @@
 """Runs with an injected fault: the account names what was done, where it was done, and names nothing without one."""
 
-import sys
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from citus_analysis.explorer import Exploration, StatementSelection
 from citus_analysis.runs.selection import select_runs
 from tests.conftest import read_once
 from tests.documentation.blocks import blocks_run_by
-from tests.documentation.test_as_typed import newcomers, run_block
+from tests.documentation.test_as_typed import call_block
 from tests.shards import take_part
 
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
@@ -186,6 +185,7 @@ def test_pages_of_the_statements_are_written(
     assert "UPDATE items" in page
 
 
+@pytest.mark.usefixtures("kept_kernels")
 def test_the_commands_of_the_page_as_typed(usual: Dataset, user_cache: Path, tmp_path: Path) -> None:
     """They find what they read, in the cache and in the folder of the report, as when they are typed a second time."""
     (block,) = blocks_run_by(__file__)
@@ -193,7 +193,7 @@ def test_the_commands_of_the_page_as_typed(usual: Dataset, user_cache: Path, tmp
     (tmp_path / "reports" / "dataset").symlink_to(usual.path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(FAULTS.parent)
-    run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(user_cache)), Path(sys.executable).parent)
+    call_block(block, tmp_path, XDG_CACHE_HOME=str(user_cache))
     page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
     assert "between parent and child on node 4" in page
     assert "UPDATE items" in (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")

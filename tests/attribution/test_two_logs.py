@@ -1,7 +1,6 @@
 """Two server logs without runs: statements that became slower or more frequent, and nodes that can be compared."""
 
 import shutil
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from citus_analysis.cli import main
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.schema import TABLES
 from tests.documentation.blocks import blocks_run_by
-from tests.documentation.test_as_typed import newcomers, run_block
+from tests.documentation.test_as_typed import call_block
 
 LOGS = Path(__file__).parents[1] / "data" / "two-logs"
 SLOWER = "SELECT count(*) FROM item WHERE owner = ?;"
@@ -85,11 +84,12 @@ def test_sides_are_named_by_what_differs_of_the_places_typed(
         assert capsys.readouterr().out.startswith("tuesday is 2.0 (1.8 to 2.3) times as slow as monday: ")
 
 
+@pytest.mark.usefixtures("kept_kernels")
 def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
     (block,) = blocks_run_by(__file__)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "data").symlink_to(LOGS.parent)
-    run_block(block, tmp_path, newcomers(XDG_CACHE_HOME=str(tmp_path / "cache")), Path(sys.executable).parent)
+    call_block(block, tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     rows = pl.read_csv(tmp_path / "reports" / "why" / "statements.csv")
     assert rows["statement"].head(2).to_list() == [SLOWER.rstrip(";"), MORE_OFTEN.rstrip(";")]
 

@@ -104,6 +104,20 @@ def words_of(block: Block, places: Mapping[str, str]) -> list[list[str]]:
     return [shlex.split(command, comments=True) for command in commands.splitlines()]
 
 
+def plain_words_of(block: Block) -> list[list[str]] | None:
+    """The words of each command of a block that needs no shell: only commands of ours; None for another block."""
+    found = []
+    for command in commands_of(block):
+        text = re.sub(r"\s#.*$", "", command)
+        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = list(lexer)
+        if words[0] != "citus-analysis" or "$" in text or any(set(word) <= set("();<>|&") for word in words):
+            return None
+        found.append(words)
+    return found
+
+
 def commands_of(block: Block) -> list[str]:
     """The commands of a block, those over several lines as one, comments as typed."""
     joined = re.sub(r"\\\n\s*", "", block.text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by
+from citus_analysis.cli import main
+from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by, plain_words_of
 
 README, *DOCS = PAGES
 #: What a `make` above this test, or the CI, hands down; a newcomer's shell has none of it.
@@ -76,6 +78,7 @@ def test_the_readme(clone: Path) -> None:
 
 
 @pytest.mark.sharded(2)
+@pytest.mark.usefixtures("kept_kernels")
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
     typed = [block for block in blocks_of(page) if block.runs]
@@ -84,7 +87,7 @@ def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
             run_python_blocks(list(blocks), tmp_path)
         else:
             for block in blocks:
-                run_block(block, tmp_path, newcomers(), Path(sys.executable).parent)
+                call_block(block, tmp_path)
 
 
 #: Each block in a main module of its own: none sees what another has imported or named.
@@ -137,6 +140,22 @@ def run_block(block: Block, folder: Path, environment: dict[str, str], programs:
         check=False,
     )
     assert ended.returncode == 0, f"{block}\n{ended.stdout[-4000:]}{ended.stderr[-4000:]}"
+
+
+def call_block(block: Block, folder: Path, **variables: str) -> None:
+    """Run a block of commands of ours in this process, which has imported them; one that needs a shell by bash."""
+    typed = plain_words_of(block)
+    if typed is None:
+        run_block(block, folder, newcomers(**variables), Path(sys.executable).parent)
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        for words in typed:
+            with pytest.raises(SystemExit) as ended:
+                main(words[1:])
+            assert ended.value.code == 0, f"{block}: {shlex.join(words)}: exit code {ended.value.code}"
 
 
 class Links(HTMLParser):

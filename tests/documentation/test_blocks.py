@@ -10,7 +10,16 @@ import yaml
 import citus_analysis
 from citus_analysis.dataset.identity import Labels
 from citus_analysis.runner.experiment import parse_experiment
-from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by, commands_of
+from tests.documentation.blocks import (
+    PAGES,
+    ROOT,
+    Block,
+    as_script,
+    blocks_of,
+    blocks_run_by,
+    commands_of,
+    plain_words_of,
+)
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
@@ -62,6 +71,22 @@ def test_the_first_command_that_fails_ends_a_block(text: str, words: str) -> Non
     assert ended.returncode == 1
     assert "not reached" not in ended.stdout
     assert ended.stderr.startswith(f"page.md:7: {words}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "citus-analysis why a --base 'x|y' -p k=v  # z\n",
+            [["citus-analysis", "why", "a", "--base", "x|y", "-p", "k=v"]],
+        ),
+        ("citus-analysis audit > found.txt\n", None),
+        ("citus-analysis audit || test $? -eq 1\n", None),
+        ("citus-analysis sql ds 'SELECT 1'\nmkdir x\n", None),
+    ],
+)
+def test_commands_that_need_no_shell_are_known(text: str, words: list[list[str]] | None) -> None:
+    assert plain_words_of(Block("page.md", 7, "bash", text, None)) == words
 
 
 def test_a_marker_belongs_to_the_block_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
