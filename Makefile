@@ -78,7 +78,7 @@ native:
 
 # The header that the scanner shares with Python, after a change of the schema or of the header's structures.
 layout: $(VENV)/.ready
-	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.pglog.compiled import render_layout_header; print(render_layout_header(), end='')" \
+	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.pglog.layout import render_layout_header; print(render_layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
 
 # The compiled code under the sanitizers of addresses and undefined behaviour: the corpora, then a minute of fuzzing for

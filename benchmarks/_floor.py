@@ -24,8 +24,8 @@ from citus_analysis.dataset.parts import MOST_ROWS, build_writer_options, concat
 from citus_analysis.formats import Content
 from citus_analysis.formats.pglog import CHUNK_BYTES, STUDY_PREFIX
 from citus_analysis.formats.pglog.chunking import split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import Memory, scan_fast
 from citus_analysis.formats.pglog.prefix import compile_prefix
+from citus_analysis.formats.pglog.scanned_chunks import Memory, scan_fast
 from citus_analysis.schema import TABLES, Table
 
 LARGE: Final = ("log_events", "statements", "spans")

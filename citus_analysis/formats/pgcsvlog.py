@@ -28,7 +28,6 @@ from citus_analysis.formats.deliveries.content import LINE_CAP, Content
 from citus_analysis.formats.parsing.format import TIMEZONE, Hints, LineBegin
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog, split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import Memory, add_body_fast, replace_invalid_utf8, scan_rows_fast
 from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads, RowHeads
 from citus_analysis.formats.pglog.records import DETAILS, RECORD, Chunk
@@ -39,6 +38,8 @@ from citus_analysis.formats.pglog.regular_expressions import (
     record_texts,
     scan_with,
 )
+from citus_analysis.formats.pglog.scanned_chunks import Memory, add_body_fast, scan_rows_fast
+from citus_analysis.formats.pglog.string_views import replace_invalid_utf8
 from citus_analysis.formats.pglog.tables import ChunkTables, build_chunk_tables, extract_csv_message
 from citus_analysis.formats.pglog.translation import make_english_severity_expr, map_severities, translate_rows
 

@@ -27,11 +27,12 @@ from citus_analysis.formats.parsing.json_records import decode_lines, find_blank
 from citus_analysis.formats.parsing.lines import find_line_bounds
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog
-from citus_analysis.formats.pglog.compiled import Memory, add_body_fast, replace_invalid_utf8, scan_rows_fast
 from citus_analysis.formats.pglog.languages import detect_row_language
 from citus_analysis.formats.pglog.prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.pglog.records import BLANK, DETAILS, RECORD, STRAY, ScannedChunk
 from citus_analysis.formats.pglog.regular_expressions import build_prefix_columns, insert_detail_rows
+from citus_analysis.formats.pglog.scanned_chunks import Memory, add_body_fast, scan_rows_fast
+from citus_analysis.formats.pglog.string_views import replace_invalid_utf8
 from citus_analysis.formats.pglog.tables import SCANNED, ChunkTables, build_chunk_tables, extract_json_message
 from citus_analysis.formats.pglog.translation import make_english_severity_expr, translate_rows
 from citus_analysis.texts.documents import parse_json

@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.pglog.compiled import fingerprint_statements
+from citus_analysis.formats.pglog.scanned_chunks import fingerprint_statements
 from citus_analysis.plans.study import KEY
 from citus_analysis.serverlogs.statements import normalise_statement
 

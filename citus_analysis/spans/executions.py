@@ -59,7 +59,7 @@ from citus_analysis.formats.pglog.assembly import (
     RecordColumns,
     Rules,
 )
-from citus_analysis.formats.pglog.compiled import RECORD_EVENTS, RECORD_NUMBERS
+from citus_analysis.formats.pglog.layout import RECORD_EVENTS, RECORD_NUMBERS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 from citus_analysis.spans.ordered_arrays import Flags, Indices
 from citus_analysis.spans.record_order import GPID_NODE_FACTOR, list_numbered_nodes

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from citus_analysis.formats.pglog.compiled import SEVERITY_TABLE, encode_prefix_program
 from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
+from citus_analysis.formats.pglog.prefix_program import SEVERITY_TABLE, encode_prefix_program
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "pglog" / "native"

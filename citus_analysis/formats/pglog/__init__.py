@@ -18,8 +18,9 @@ those of another implementation, in Python with regular expressions (`tests/form
 - `prefix`, `inference`: a `log_line_prefix` as elements and as a regular expression, and how it is inferred from lines;
 - `detection`: whether a text is a server log, and its prefix; `chunking`: whole records in bounded memory, of logs that
   several processes may read at once;
-- `compiled`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
-  Arrow arrays, reused memory, and details linked to their records; `assembly`: executions that it puts together;
+- `compiled`: the calls of the compiled scanner (`native/`), with what they take and give: `layout` (codes and
+  structures), `prefix_program` (the prefix as numbers), `filled_columns`, `filled_arrays`, `string_views`;
+- `scanned_chunks`: records of a chunk; `detail_links`: details of records; `assembly`: executions put together;
 - `regular_expressions`: lines and heads of records for csvlog, and for lines longer than the cap;
 - `languages`: logs in other languages, translated line by line before they are scanned;
 - `records`, `tables`: input and output of a scanner; messages, plans and checkpoints in the order of the source.
@@ -42,7 +43,7 @@ from citus_analysis.formats.deliveries.content import Content
 from citus_analysis.formats.parsing.format import LOG_LINE_PREFIX, TIMEZONE, Hints
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.pglog.chunking import ServerLog, split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import Memory, compiled_scanner, scan_fast
+from citus_analysis.formats.pglog.compiled import compiled_scanner
 from citus_analysis.formats.pglog.detection import (
     explains,
     find_prefix,
@@ -57,6 +58,7 @@ from citus_analysis.formats.pglog.detection import (
 from citus_analysis.formats.pglog.languages import find_severities
 from citus_analysis.formats.pglog.prefix import STUDY_PREFIX, Prefix
 from citus_analysis.formats.pglog.records import BEYOND_BYTES, Chunk, ScannedChunk, is_syslog, whole_message
+from citus_analysis.formats.pglog.scanned_chunks import Memory, scan_fast
 from citus_analysis.formats.pglog.tables import (
     ChunkTables,
     build_chunk_tables,

@@ -16,13 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from citus_analysis.formats.pglog.compiled import (
-    ASSEMBLED_ITEMS,
-    NOT_IN_ORDER,
-    OUT_OF_MEMORY,
-    build_ctypes_structure,
-    load_scanner_library,
-)
+from citus_analysis.formats.pglog.compiled import load_scanner_library
+from citus_analysis.formats.pglog.layout import ASSEMBLED_ITEMS, NOT_IN_ORDER, OUT_OF_MEMORY, build_ctypes_structure
 
 #: Missing values: of integers, of codes, and of numbers of texts.
 NOTHING_THERE: Final = np.iinfo(np.int64).min

@@ -29,7 +29,8 @@ from citus_analysis.formats.deliveries.content import (
 )
 from citus_analysis.formats.parsing.cuttable import LOOK_BACK_BYTES, CuttableFormat, Seam
 from citus_analysis.formats.parsing.format import Hints, Parsed
-from citus_analysis.formats.pglog import compiled as native
+from citus_analysis.formats.pglog import compiled
+from citus_analysis.formats.pglog.detail_links import DetailLinks
 from citus_analysis.formats.pglog.detection import refuse_several_servers
 from citus_analysis.formats.pglog.prefix import Heads, Prefix
 from citus_analysis.formats.pglog.records import CONTINUED, FIRST_DETAIL, RECORD, Chunk
@@ -130,7 +131,7 @@ def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
         place = _find_last_record(english, len(english), replace(prefix, language=""))
         return None if place is None else place_in_log(data[:size], english, place)
     if isinstance(prefix, Prefix):
-        return native.find_last_record(data, size, prefix)
+        return compiled.find_last_record(data, size, prefix)
     from citus_analysis.formats.pglog.regular_expressions import find_openers
 
     for window in (*_WINDOWS, size):
@@ -239,7 +240,7 @@ class _StretchTables:
 
     def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
-        self._links, self._known = native.DetailLinks(), np.empty(0, np.int64)
+        self._links, self._known = DetailLinks(), np.empty(0, np.int64)
         for chunk in before:
             self._are_linked(self._links.link(chunk.rows))
 

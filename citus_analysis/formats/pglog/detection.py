@@ -14,7 +14,7 @@ from citus_analysis.core.arrow_arrays import fill_null_integers
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.deliveries.content import HEAD_BYTES, Content
-from citus_analysis.formats.pglog.compiled import count_heads, replace_invalid_utf8
+from citus_analysis.formats.pglog.compiled import count_heads
 from citus_analysis.formats.pglog.inference import infer_prefix
 from citus_analysis.formats.pglog.languages import detect_language
 from citus_analysis.formats.pglog.prefix import (
@@ -25,6 +25,7 @@ from citus_analysis.formats.pglog.prefix import (
     Prefix,
     compile_prefix,
 )
+from citus_analysis.formats.pglog.string_views import replace_invalid_utf8
 from citus_analysis.formats.pglog.tables import ChunkTables
 from citus_analysis.redaction import redact
 

@@ -17,12 +17,6 @@ import polars as pl
 
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.formats.deliveries.content import EXCERPT_BYTES, LINE_CAP
-from citus_analysis.formats.pglog.compiled import (
-    Bytes,
-    cut_to_characters,
-    make_string_views,
-    replace_invalid_utf8,
-)
 from citus_analysis.formats.pglog.prefix import (
     HEAD_LIMIT,
     MARK_PATTERN,
@@ -38,6 +32,7 @@ from citus_analysis.formats.pglog.records import (
     ScannedChunk,
     build_stray_rejects,
 )
+from citus_analysis.formats.pglog.string_views import Bytes, cut_to_characters, make_string_views, replace_invalid_utf8
 
 
 def insert_detail_rows(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from citus_analysis.core.table_definition import CATEGORY, INT64
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.parsing.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.parsing.time_zones import LocalTime
-from citus_analysis.formats.pglog.compiled import DetailLinks
+from citus_analysis.formats.pglog.detail_links import DetailLinks
 from citus_analysis.formats.pglog.prefix import convert_clock_to_utc
 from citus_analysis.formats.pglog.records import ScannedChunk, whole_message
 from citus_analysis.schema import KINDS, TABLES, Column, Rows, Table

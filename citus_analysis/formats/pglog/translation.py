@@ -18,9 +18,9 @@ import pyarrow as pa
 from citus_analysis.core.arrow_arrays import fill_null_integers, make_number_array
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.formats.parsing.format import EXCERPT_CHARS, Reject
-from citus_analysis.formats.pglog.compiled import make_string_views, replace_invalid_utf8
 from citus_analysis.formats.pglog.languages import LANGUAGES, SEVERITIES, Words
 from citus_analysis.formats.pglog.records import Chunk, ScannedChunk
+from citus_analysis.formats.pglog.string_views import make_string_views, replace_invalid_utf8
 
 #: What may stand between a severity and its message.
 _HEAD: Final = r"^(.*?{severity}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.pglog.compiled import DetailLinks
+from citus_analysis.formats.pglog.detail_links import DetailLinks
 from citus_analysis.schema import TABLES
 from tests.formats.pglog.oracle import PythonLinks
 

@@ -12,7 +12,7 @@ import pytest
 from citus_analysis.errors import CompiledCodeError, UsageError
 from citus_analysis.formats import pglog
 from citus_analysis.formats.pglog import compiled as _native
-from citus_analysis.formats.pglog.compiled import (
+from citus_analysis.formats.pglog.layout import (
     ASSEMBLED_ITEMS,
     CODE_COLUMNS,
     NUMBER_COLUMNS,

@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citus_analysis.core.arrow_arrays import make_word_array
-from citus_analysis.formats.pglog.compiled import (
-    MESSAGE_CHARS,
-    gather_text_array,
-    redact_message_array,
-    redact_messages,
-)
+from citus_analysis.formats.pglog.filled_arrays import gather_text_array
+from citus_analysis.formats.pglog.scanned_chunks import MESSAGE_CHARS, redact_message_array, redact_messages
 
 word = st.sampled_from(
     [

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.formats.pglog.compiled import ReusedBuffers
+from citus_analysis.formats.pglog.filled_columns import ReusedBuffers
 
 
 def test_memory_is_used_again_once_nobody_has_it() -> None:

@@ -13,9 +13,9 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.formats import Content, pgcsvlog, pgjsonlog
 from citus_analysis.formats.deliveries.content import Block
-from citus_analysis.formats.pglog.compiled import Memory, scan_rows_fast
 from citus_analysis.formats.pglog.records import Chunk, ScannedChunk
 from citus_analysis.formats.pglog.regular_expressions import scan_with
+from citus_analysis.formats.pglog.scanned_chunks import Memory, scan_rows_fast
 from citus_analysis.formats.pglog.tables import SCANNED
 from tests.formats.pglog.row_logs import csv_row, damaged, json_line
 from tests.shards import take_part

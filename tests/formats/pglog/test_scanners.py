@@ -18,17 +18,12 @@ from citus_analysis.formats import Content
 from citus_analysis.formats import pglog as _read
 from citus_analysis.formats.deliveries import content as _content
 from citus_analysis.formats.pglog.chunking import split_into_record_chunks
-from citus_analysis.formats.pglog.compiled import (
-    Memory,
-    add_body_fast,
-    count_heads,
-    find_last_record,
-    replace_invalid_utf8,
-    scan_fast,
-)
+from citus_analysis.formats.pglog.compiled import count_heads, find_last_record
 from citus_analysis.formats.pglog.prefix import OLDER_STUDY_PREFIX, STUDY_PREFIX, Prefix, compile_prefix
 from citus_analysis.formats.pglog.records import CONTINUED, RECORD, Chunk
 from citus_analysis.formats.pglog.regular_expressions import find_openers
+from citus_analysis.formats.pglog.scanned_chunks import Memory, add_body_fast, scan_fast
+from citus_analysis.formats.pglog.string_views import replace_invalid_utf8
 from citus_analysis.schema import SEVERITIES
 from tests.formats.pglog.oracle.records import _VERBS, add_body, describe, find_last_between_messages, scan
 from tests.recordings import RECORDED

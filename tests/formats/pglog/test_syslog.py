@@ -17,11 +17,12 @@ from polars.testing import assert_frame_equal
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content
 from citus_analysis.formats.pglog import whole_message
-from citus_analysis.formats.pglog.compiled import Memory, find_last_record, scan_fast
+from citus_analysis.formats.pglog.compiled import find_last_record
 from citus_analysis.formats.pglog.detection import find_prefix
 from citus_analysis.formats.pglog.prefix import Prefix, compile_prefix
 from citus_analysis.formats.pglog.records import RECORD, Chunk
 from citus_analysis.formats.pglog.regular_expressions import find_openers
+from citus_analysis.formats.pglog.scanned_chunks import Memory, scan_fast
 from tests.formats.pglog.oracle.records import describe, scan
 from tests.shards import count_examples
 

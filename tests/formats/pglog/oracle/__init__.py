@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from citus_analysis.formats import pgcsvlog, pgjsonlog, pglog
-from citus_analysis.formats.pglog import compiled, detection, tables
+from citus_analysis.formats.pglog import chunking, compiled, detection, tables
 from citus_analysis.formats.pglog.prefix import Prefix
 from citus_analysis.formats.pglog.records import CONTINUED, RECORD, Chunk, ScannedChunk
 from citus_analysis.formats.pglog.regular_expressions import find_openers
@@ -30,7 +30,7 @@ def use_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pglog, "choose_scanner", choose_scanner)
     monkeypatch.setattr(detection, "count_heads", _count_heads)
     monkeypatch.setattr(compiled, "find_last_record", _find_last_record)
-    for module in (compiled, tables):
+    for module in (chunking, tables):
         monkeypatch.setattr(module, "DetailLinks", PythonLinks)
     for rows in (pgcsvlog, pgjsonlog):
         monkeypatch.setattr(rows, "scan_rows_fast", lambda *_: None)

@@ -24,7 +24,7 @@ from citus_analysis.formats.pglog.assembly import (
     RecordColumns,
     Rules,
 )
-from citus_analysis.formats.pglog.compiled import ASSEMBLED_ITEMS, RECORD_EVENTS, RECORD_NUMBERS, build_ctypes_structure
+from citus_analysis.formats.pglog.layout import ASSEMBLED_ITEMS, RECORD_EVENTS, RECORD_NUMBERS, build_ctypes_structure
 from citus_analysis.formats.pglog.records import FIRST_DETAIL
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES, STATEMENT_KINDS
 from tests.formats.pglog.oracle.records import convert_to_signed_32_bits

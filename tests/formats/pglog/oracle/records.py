@@ -21,13 +21,7 @@ from citus_analysis.core.arrow_arrays import make_text_array
 from citus_analysis.core.type_aliases import Bools, Integers
 from citus_analysis.formats.deliveries.content import LINE_CAP
 from citus_analysis.formats.parsing.lines import make_first_true_expr
-from citus_analysis.formats.pglog.compiled import (
-    MAX_SHARDS,
-    MESSAGE_SCAN,
-    cut_to_characters,
-    make_string_views,
-    redact_messages,
-)
+from citus_analysis.formats.pglog.layout import MAX_SHARDS
 from citus_analysis.formats.pglog.prefix import (
     HEAD_LIMIT,
     HELD_BACK,
@@ -53,6 +47,8 @@ from citus_analysis.formats.pglog.regular_expressions import (
     scan_with,
     trim_line_ends,
 )
+from citus_analysis.formats.pglog.scanned_chunks import MESSAGE_SCAN, redact_messages
+from citus_analysis.formats.pglog.string_views import cut_to_characters, make_string_views
 from citus_analysis.schema import DATA_STATEMENTS, TABLES
 
 # Statements without their constants: fingerprint, kind and shards.
