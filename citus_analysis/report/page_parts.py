@@ -26,6 +26,7 @@ from citus_analysis.plots.resource_figures import plot_cpu, plot_foreign_work
 from citus_analysis.plots.scalability_figures import plot_relative
 from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
+from citus_analysis.published.open_questions import answer_open_questions
 from citus_analysis.published.owner_routing import estimate_owner_routing
 from citus_analysis.published.study import compute_published_identity, reconcile_published_rows, reproduce_tables
 from citus_analysis.report.bottleneck import (

@@ -1,0 +1,2 @@
+\set value random(0, 999)
+SELECT count(*) FROM lookups WHERE value = :value;
