@@ -113,6 +113,8 @@ def _close(pieces: Iterator[Piece]) -> None:
 
 #: Environment of a process beside others that are busy: threads of polars would only wait.
 ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
+#: loky starts processes anew that have grown by 300 MB, with a warning. These end soon, and large files are no leak.
+_NO_RESTARTS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e15"}
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -149,7 +151,7 @@ def start_worker_processes(
 
     incoming, outgoing = Pipe(duplex=False)
     executor = loky.ProcessPoolExecutor(
-        number, initializer=_begin, initargs=(os.getpid(), outgoing, prepare), env=dict(environment)
+        number, initializer=_begin, initargs=(os.getpid(), outgoing, prepare), env={**_NO_RESTARTS, **environment}
     )
     listener = Thread(target=_listen, args=(incoming, heard or (lambda _: None)))
     listener.start()
