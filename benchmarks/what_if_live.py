@@ -60,6 +60,8 @@ CORES: Final = 0.2
 #: Connections between nodes are renewed after this time, ms, in the base of `cached-connections`.
 LIFETIME_MS: Final = 3_000
 LEVEL: Final = 0.95
+#: Iterations of the experiments, of which each call measures one; blocks can be added up to this number.
+MOST_BLOCKS: Final = 20
 RECORDS: Final = {"select": 5_000, "insert": 100_000, "update": 5_000}
 WORKLOADS: Final = {"select": "c", "insert": "load", "update": "update"}
 PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
@@ -156,7 +158,7 @@ def list_bases() -> list[Cell]:
     return cells + [replace(select, variant="renewed", threads=threads) for threads in (8, 16, 32)]
 
 
-def write_experiment(cell: Cell, *, iterations: int, seconds: int) -> dict[str, object]:
+def write_experiment(cell: Cell, *, seconds: int) -> dict[str, object]:
     """The experiment file of a cell."""
     settings = {
         "text": {"citus.enable_binary_protocol": ["off"]},
@@ -201,7 +203,7 @@ def write_experiment(cell: Cell, *, iterations: int, seconds: int) -> dict[str, 
             "settings": settings.get(cell.variant, {}),
         },
         "limits": {"duration_s": seconds * (3 if cell.is_long else 1), "timeout_s": 180},
-        "iterations": iterations,
+        "iterations": MOST_BLOCKS,
         "monitor": {"rate_ops_s": 16},
         "samplers": {"iostat": False, "vmstat": False, "activity": False, "counters": False},
     }
@@ -273,17 +275,18 @@ def hold_nodes(folder: Path, cores: float) -> bool:
 
 def start_poolers(folder: Path, size: int) -> list[subprocess.Popen[bytes]]:
     """A PgBouncer before each worker, on the processor of the load generators."""
+    users = folder / "servers" / "users.txt"
+    users.write_text('"postgres" ""\n"monitor" ""\n')
     started = []
     for node in range(1, NODES):
         place = folder / "servers" / f"pgbouncer{node}-{size}.ini"
         place.write_text(
             f"[databases]\npostgres = host=127.0.0.1 port={PORT + node} dbname=postgres\n[pgbouncer]\n"
-            f"listen_addr = 127.0.0.1\nlisten_port = {PORT + 100 + node}\nunix_socket_dir =\nauth_type = any\n"
-            f"auth_type = trust\nauth_file = {folder / 'servers' / 'users.txt'}\npool_mode = transaction\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {PORT + 100 + node}\nunix_socket_dir =\n"
+            f"auth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
             f"default_pool_size = {size}\nmax_client_conn = 500\nserver_idle_timeout = 600\n"
             "ignore_startup_parameters = extra_float_digits,options,application_name\n"
         )
-        (folder / "servers" / "users.txt").write_text('"postgres" ""\n"monitor" ""\n')
         pooler = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
         user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         log = (folder / "servers" / f"pgbouncer{node}.log").open("ab")
@@ -305,7 +308,7 @@ def stop_servers(folder: Path) -> None:
 # Measuring.
 
 
-def measure_cell(folder: Path, tree: Path, cell: Cell, iteration: int, *, iterations: int, seconds: int) -> float:
+def measure_cell(folder: Path, tree: Path, cell: Cell, iteration: int, *, seconds: int) -> float:
     """Measure a cell once, unless it was measured; its throughput, operations/s."""
     done = tree / THROUGHPUTS
     known: dict[str, float] = json.loads(done.read_text()) if done.exists() else {}
@@ -313,12 +316,12 @@ def measure_cell(folder: Path, tree: Path, cell: Cell, iteration: int, *, iterat
     if key in known:
         return known[key]
     hold_nodes(folder, cell.cores)
-    experiment = parse_experiment(write_experiment(cell, iterations=iterations, seconds=seconds))
+    experiment = parse_experiment(write_experiment(cell, seconds=seconds))
     out = tree / cell.name
     began = time.monotonic()
     poolers = start_poolers(folder, int(cell.variant[4:])) if cell.variant.startswith("pool") else []
     try:
-        choice = Choice(only=(f"*#{iteration}",))
+        choice = Choice(only=(f"*#{iteration}",), retry_failed=out.exists())
         summary = run_experiment(experiment, out, resume=out.exists(), choice=choice, replace_table=True)
     finally:
         for pooler in poolers:
@@ -351,7 +354,7 @@ def measure_blocks(folder: Path, tree: Path, cells: Sequence[Cell], *, blocks: i
     for block in range(1, blocks + 1):
         for cell in random.Random(f"{tree.name}/{block}").sample(list(cells), len(cells)):
             if block == 1 or not cell.is_long or tree.name != "base":
-                measure_cell(folder, tree, cell, block, iterations=blocks, seconds=seconds)
+                measure_cell(folder, tree, cell, block, seconds=seconds)
 
 
 def hash_files(tree: Path) -> str:
