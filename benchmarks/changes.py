@@ -1,10 +1,10 @@
 """`ca.stats.find_changes`: false alarms, changes found, delay, coverage of intervals, real series, speed.
 
 `python -m benchmarks.changes [--series N] [--tcpd FOLDER] [--calibrate] [--out FILE]` simulates N series of each kind
-without a change (half as many of 365 values), and a quarter of that for each change. Real series: TigerBeetle's
-throughput by commit; the checkout of the Turing Change Point Dataset (alan-turing-institute/TCPD), where its folder is
-named. With the package `ruptures` installed, its methods are measured beside. `--calibrate` prints the table of
-equivalent tests that the thresholds are computed from.
+without a change (half as many of 365 values) and for each coverage, and a quarter of that for each change. Real series:
+TigerBeetle's throughput by commit; the checkout of the Turing Change Point Dataset (alan-turing-institute/TCPD), where
+its folder is named. With the package `ruptures` installed, its methods are measured beside. `--calibrate` prints the
+table of equivalent tests that the thresholds are computed from.
 """
 
 from __future__ import annotations
@@ -51,9 +51,12 @@ CHANGES: Final[Mapping[str, tuple[tuple[float, ...], tuple[int, ...], float]]] =
     "-12 %, 100 before, 12 after": ((100, 88), (100, 12), 1),
     "-5 %, 30 and 30, spread 3 %": ((100, 95), (30, 30), 3),
     "-5 %, 50 and 50, spread 3 %": ((100, 95), (50, 50), 3),
+    "-5 %, 15 and 15, spread 3 %": ((100, 95), (15, 15), 3),
     "-5 %, 15 and 15, spread 1.5 %": ((100, 95), (15, 15), 1.5),
     "-2 %, 30 and 30, spread 1 %": ((100, 98), (30, 30), 1),
 }
+#: Kinds of noise without a change on which other methods are measured.
+OF_RIVALS: Final = ("normal", "5 % outliers", "two modes", "AR 0.6")
 Find = Callable[[Floats], Collection[int]]
 
 
@@ -87,11 +90,16 @@ def our_places(values: Floats) -> tuple[int, ...]:
     return find_changes(values).places
 
 
-def false_alarms(find: Find, series: int) -> dict[str, dict[str, float]]:
-    """Share of series without a change in which one is found, in percent, by kind and length; half as many are long."""
+def rows_by_length(series: int) -> dict[int, int]:
+    """Numbers of series without a change by their length; half as many are long."""
+    return {n: series // (1 + n // 300) for n in LENGTHS}
+
+
+def false_alarms(find: Find, rows: Mapping[int, int], kinds: Collection[str] = KINDS) -> dict[str, dict[str, float]]:
+    """Share of series without a change in which one is found, in percent, by kind and length."""
     return {
-        kind: {str(n): percent([bool(find(row)) for row in noise(kind, series // (1 + n // 300), n)]) for n in LENGTHS}
-        for kind in KINDS
+        kind: {str(n): percent([bool(find(row)) for row in noise(kind, count, n)]) for n, count in rows.items()}
+        for kind in kinds
     }
 
 
@@ -328,24 +336,30 @@ def main() -> None:
         print(json.dumps(calibrated(), indent=1))
         return
     fewer = max(chosen.series // 4, 10)
+    rows = rows_by_length(chosen.series)
+    series_of_delays = max(fewer // 4, 10)
     figures: dict[str, object] = {
-        "series": chosen.series,
+        "series_by_length": rows,
+        "series_with_changes": fewer,
+        "series_of_coverage": chosen.series,
+        "series_of_delays": series_of_delays,
         "seed": SEED,
         "speed": speed(),
         "tigerbeetle": tigerbeetle(),
-        "false_alarms_percent": false_alarms(our_places, chosen.series),
+        "false_alarms_percent": false_alarms(our_places, rows),
         "found_percent": found(our_places, fewer),
         "gradual_percent": gradual(fewer),
-        "coverage_percent": coverage(fewer),
-        "delays": delays(max(fewer // 2, 10)),
+        "coverage_percent": coverage(chosen.series),
+        "delays": delays(series_of_delays),
     }
     if chosen.tcpd:
         figures["tcpd"] = tcpd(chosen.tcpd, our_places)
     if others := rivals():
+        figures["series_of_rivals"] = {"quiet": fewer, "changed": series_of_delays}
         figures["rivals"] = {
             name: {
-                "false_alarms_percent": false_alarms(find, max(fewer // 4, 10)),
-                "found_percent": found(find, max(fewer // 4, 10)),
+                "false_alarms_percent": false_alarms(find, {100: fewer}, OF_RIVALS),
+                "found_percent": found(find, series_of_delays),
                 **({"tcpd_f1": tcpd(chosen.tcpd, find)["f1"]} if chosen.tcpd else {}),
             }
             for name, find in others.items()

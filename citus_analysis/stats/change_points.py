@@ -5,8 +5,10 @@ values after it among those of the window (Wilcoxon, exact for short sides). A w
 not affected by the others, so the changes are taken from narrow windows first, and each rules out the windows that
 contain it (narrowest over threshold). Ranks make the chance of a false alarm the same for all independent runs without
 ties, whatever their distribution; the threshold was simulated for it. Runs that depend on their predecessors raise
-rank sums. So the means of both sides must differ, too, for an AR(1) of the estimated autocorrelation. That is the
-autocorrelation of ranks within blocks of twelve values, because a change affects only the few blocks that contain it.
+rank sums. So the means of both sides must differ, too, for an AR(1) of the estimated autocorrelation. A change looks
+like dependence, so it is estimated in two ways of which the smaller counts: from ranks within blocks of twelve values
+(of many values, few blocks contain a change), and from ranks around the best single step (which is right for few values
+and one change).
 
 **Where and how much.** A place is that of the least squares of both sides, with outliers limited. Its interval is the
 set of places whose likelihood is not much lower (Siegmund). The interval of a size is conditional on the alarm (normal
@@ -63,8 +65,14 @@ _TESTS: Final = ((12, 1.0), (20, 7.0), (30, 52.0), (60, 420.0), (100, 1_200.0), 
 _BLOCK: Final = 12
 _BIAS: Final = -0.08
 _SLOPE: Final = 0.62
-#: Standard errors by which the autocorrelation must exceed 0, and the factor of the score of means.
+#: The same of the autocorrelation of ranks around the best single step of n values: the mean is the first over n, the
+#: slope is 1 less the second over n.
+_STEP_BIAS: Final = -3.2
+_STEP_SLOPE: Final = 9.0
+#: Standard errors by which the autocorrelation must exceed 0: within blocks, and around a step. The factor of the score
+#: of means.
 _CLEARLY: Final = 1.0
+_CLEARLY_AROUND: Final = 0.5
 #: Autocorrelation beyond which more is movement of the level rather than noise, so that no more is charged; and from
 #: which a warning says so.
 _MOST_CHARGED: Final = 0.8
@@ -415,7 +423,7 @@ def _traces(sample: Floats, looks: Sequence[int], alpha: float) -> list[_Trace]:
     places: dict[tuple[int, int, int], int] = {}
     traces: list[_Trace] = []
     for look in looks:
-        phi = _charge_change(float(autocorrelations[look - _BLOCK]) / (look - _BLOCK + 1), look)
+        phi = _charged_autocorrelation(sample[:look], float(autocorrelations[look - _BLOCK]) / (look - _BLOCK + 1))
         if phi not in scores:
             scores[phi] = windows.scores(phi)
         limit = threshold(look, alpha)
@@ -627,9 +635,18 @@ def _rank_scores(fewer: int, more: int) -> tuple[Floats, Floats]:
     return differences, np.asarray(-special.ndtri(np.clip(shares, 1e-300, 0.5))[::-1])
 
 
-def _charged_autocorrelation(sample: Floats, clearly: float = _CLEARLY) -> float:
-    """Autocorrelation of successive values within blocks, less what chance explains."""
-    return _charge_change(float(_block_autocorrelations(sample).mean()), sample.size, clearly)
+def _charged_autocorrelation(sample: Floats, within_blocks: float | None = None) -> float:
+    """Autocorrelation of successive values, less what chance explains; the mean of its blocks, if that is known."""
+    n = sample.size
+    mean = float(_block_autocorrelations(sample).mean()) if within_blocks is None else within_blocks
+    around = (_autocorrelation_around_step(sample) - _STEP_BIAS / n) / (1 - _STEP_SLOPE / n)
+    root = math.sqrt(n)
+    return _round_autocorrelation(min(_correct_for_blocks(mean) - _CLEARLY / root, around - _CLEARLY_AROUND / root))
+
+
+def _estimated_autocorrelation(sample: Floats) -> float:
+    """Autocorrelation of successive values within blocks, whether or not chance explains it."""
+    return _round_autocorrelation(_correct_for_blocks(float(_block_autocorrelations(sample).mean())))
 
 
 def _block_autocorrelations(sample: Floats) -> Floats:
@@ -639,9 +656,25 @@ def _block_autocorrelations(sample: Floats) -> Floats:
     return np.asarray((ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) / (_BLOCK * (_BLOCK**2 - 1) / 12))
 
 
-def _charge_change(mean: float, n: int, clearly: float = _CLEARLY) -> float:
-    """What is charged for a mean of blocks, in steps of 0.02."""
-    return round(min(max((mean - _BIAS) / _SLOPE - clearly / math.sqrt(n), 0.0), _MOST_CHARGED) * 50) / 50
+def _correct_for_blocks(mean: float) -> float:
+    """Autocorrelation of values whose ranks have this mean autocorrelation within blocks."""
+    return (mean - _BIAS) / _SLOPE
+
+
+def _autocorrelation_around_step(sample: Floats) -> float:
+    """Autocorrelation of ranks around the levels before and after the best single step."""
+    ordered = np.sort(sample)
+    # Equal values have their mean rank.
+    ranks = (np.searchsorted(ordered, sample, "left") + np.searchsorted(ordered, sample, "right")) / 2
+    place = int(np.argmin(_squares(ranks))) + 1
+    around = np.concatenate([part - part.mean() for part in (ranks[:place], ranks[place:])])
+    whole = float((around * around).sum())
+    return float((around[1:] * around[:-1]).sum()) / whole if whole else 0.0
+
+
+def _round_autocorrelation(phi: float) -> float:
+    """What is charged, in steps of 0.02."""
+    return round(min(max(phi, 0.0), _MOST_CHARGED) * 50) / 50
 
 
 def _mean_inflation(n: Floats, phi: float) -> Floats:
@@ -756,7 +789,7 @@ def _describe(
     n = sample.size
     ramps = _ramps(sample, [step.place for step in steps], phi) if steps else []
     # Intervals are wider for any estimated dependence, a test for changes only for a clear one.
-    estimated = _charged_autocorrelation(sample, 0.0) if steps else phi
+    estimated = _estimated_autocorrelation(sample) if steps else phi
     levels = np.empty(n)
     ends = [0, *(step.place for step in steps), n]
     for first, last in pairwise(ends):
@@ -815,23 +848,30 @@ def _ratio(values: Floats, near: Places, place: int, variance: float, phi: float
 
     method = "conditional on the alarm, over the interval of the place"
     before, after = _location(values[:place])[0], _location(values[place:])[0]
-    if before == 0 or before * after <= 0:
-        reason = "the levels have no ratio"
-        return Interval.absent(after / before if before else float("nan"), LEVEL, values.size, method, reason)
+    absent = Interval.absent(
+        after / before if before else float("nan"), LEVEL, values.size, method, "the levels have no ratio"
+    )
+    if before * after <= 0:
+        return absent
     free = max(values.size * (1 - phi) / (1 + phi) - 2, 1.0)
     quantile = -float(special.stdtrit(free, (1 - LEVEL) / 2))
     ends: list[float] = []
     for one in near if near.size <= 16 else near[np.linspace(0, near.size - 1, 16).astype(int)]:
         levels = _location(values[:one])[0], _location(values[one:])[0]
         if levels[0] * levels[1] <= 0:
-            continue
+            return absent
         sizes = np.array([one, values.size - one])
-        # Standard error of the logarithm of the ratio.
+        # Standard error of the logarithm of the ratio, unless 0 is in the interval of a level.
         relative = variance * _mean_inflation(sizes.astype(np.float64), phi) / sizes / np.square(levels)
+        if (relative * quantile**2 >= 1).any():
+            return absent
         error = math.sqrt(float(relative.sum()))
         change = math.log(levels[1] / levels[0])
         ends += _conditional_ends(change, error, least, quantile)
-    return Interval(after / before, math.exp(min(ends)), math.exp(max(ends)), LEVEL, values.size, method)
+    ratio = after / before
+    # Without any variance, rounding alone would put the ratio outside.
+    low, high = min(ratio, math.exp(min(ends))), max(ratio, math.exp(max(ends)))
+    return Interval(ratio, low, high, LEVEL, values.size, method)
 
 
 def _conditional_ends(change: float, error: float, least: float, quantile: float) -> tuple[float, float]:

@@ -108,6 +108,23 @@ def test_equal_values_are_quiet_and_whole_numbers_can_change() -> None:
     assert find_changes([-1.0, 1.0, 0.0] * 7 + [9.0, 11.0, 10.0] * 7).places == (21,)
 
 
+def test_a_level_that_may_be_zero_has_no_ratio() -> None:
+    random = np.random.default_rng(31_337)
+    noise = random.standard_normal(20)
+    # The level before is 1e-9, far inside its own error.
+    (point,) = find_changes([*(noise - noise.mean() + 1e-9), *(5 + random.standard_normal(20))]).points
+    assert not point.ratio.exists
+    assert "the levels have no ratio" in point.ratio.warnings
+    assert point.after == pytest.approx(5, abs=0.5)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.7, 1.1, 3.3])
+def test_levels_without_any_spread_have_a_ratio_without_width(level: float) -> None:
+    (point,) = find_changes([1.0] * 10 + [level] * 10).points
+    assert point.ratio.low == pytest.approx(level)
+    assert point.ratio.low <= point.ratio.estimate <= point.ratio.high == pytest.approx(level)
+
+
 def test_few_values_are_not_judged() -> None:
     found = find_changes([1.0] * 5 + [2.0] * 5)
     assert (found.places, found.judged) == ((), False)
@@ -174,6 +191,13 @@ def dependent(rows: int, n: int, phi: float) -> Rows:
     for place in range(1, n + 50):
         values[:, place] = phi * values[:, place - 1] + math.sqrt(1 - phi**2) * values[:, place]
     return values[:, 50:]
+
+
+def test_a_step_in_few_runs_is_not_taken_for_dependence() -> None:
+    # 15 and 15 runs: more than half of the blocks of twelve contain the step.
+    found = [find_changes(levels((100, 15), (95, 15), spread=1.5, seed=seed)) for seed in range(40)]
+    assert np.mean([any(abs(place - 15) <= 2 for place in one.places) for one in found]) >= 0.9
+    assert np.mean([one.autocorrelation for one in found]) < 0.1
 
 
 def test_false_alarms_are_rare_in_a_small_simulation() -> None:
