@@ -130,6 +130,11 @@ class TrackedChange(DisplayMixin):
         """Whether the metric became worse, and this was not withdrawn."""
         return self.better is False
 
+    @property
+    def gradual_until(self) -> int:
+        """Number of runs up to the end of a gradual change; 0 of any other."""
+        return self.point.end if self.point and self.point.gradual else 0
+
     def size_words(self) -> str:
         """Size with its interval, and whether that is better."""
         if self.point is None:
@@ -477,7 +482,8 @@ def track(
         only: column -> value; only runs with this value.
         alpha: probability of a false alarm in one series.
         include_status: `degraded` to track degraded runs as well; a warning gives their number.
-        since: a dataset's name or a time; the verdict is about changes that were first reported from it on.
+        since: a dataset's name or a time; the verdict is about changes that were first reported from it on, and
+            gradual ones that still went on.
 
     Raises:
         UsageError: no dataset, another status is to be allowed, or `since` is neither a dataset nor a time.
@@ -543,7 +549,7 @@ def _begin(since: str | datetime | None, sources: Mapping[str, TableSource]) -> 
 
 
 def _verdict(series: Sequence[TrackedSeries], since: list[str] | datetime) -> str:
-    """Whether a change for the worse was first reported from a dataset or time on."""
+    """Whether a change for the worse was first reported from a dataset or time on, or still went on then."""
     undecided = False
     for one in series:
         later = pl.col("dataset").is_in(since) if isinstance(since, list) else pl.col("start_time") >= since
@@ -551,7 +557,7 @@ def _verdict(series: Sequence[TrackedSeries], since: list[str] | datetime) -> st
         before = one.runs.filter(~later.fill_null(value=False)).height if known else one.runs.height
         if before == one.runs.height:
             continue
-        if any(change.worse and change.alarm.seen_after > before for change in one.standing):
+        if any(change.worse and max(change.alarm.seen_after, change.gradual_until) > before for change in one.standing):
             return "worse"
         hint = one.newest is not None and one.newest.lower is one.higher_is_better
         undecided = undecided or hint or not one.found.judged

@@ -100,6 +100,16 @@ def test_a_change_is_confirmed_by_a_later_night_and_judged_since_any() -> None:
         track(nights, since="last week")
 
 
+@pytest.mark.parametrize(("since", "verdict"), [("4", "worse"), ("5", "not worse")])
+def test_a_gradual_fall_that_goes_on_is_worse(since: str, verdict: str) -> None:
+    levels = {"1": 100.0, "2": 97.0, "3": 94.0, "4": 91.0, "5": 91.0}
+    found = track({name: night(int(name), level, OLD) for name, level in levels.items()}, since=since)
+    ((_, change),) = found.changes
+    assert (change.alarm.state, change.alarm.seen_after) == ("revised", 28)
+    assert 42 < change.gradual_until < 56
+    assert found.verdict == verdict
+
+
 def test_what_moved_there_is_named(changed: Track) -> None:
     ((_, change),) = changed.changes
     settings, cpu, balance = change.moved

@@ -40,7 +40,7 @@ from citus_analysis.texts.words import make_printable
 @click.option(
     "--since",
     metavar="DIR|TIME",
-    help="Exit code as of `gate` for changes that were first reported from this dataset or time on.",
+    help="Exit code as of `gate` for changes that were first reported, or still went on, from this dataset or time on.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
 @AS_JSON
