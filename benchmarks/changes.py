@@ -184,14 +184,14 @@ def delays(series: int) -> list[dict[str, float]]:
                     first.append(min(seen, default=math.inf) - before)
                     hint.append(next((n for n in looks if (s := newest_shift(row[:n])) and s.lower), math.inf) - before)
                 shown = {"fall_percent": fall, "spread_percent": spread, "runs_before": before}
-                median, ninth = (float(np.quantile(first, share, method="higher")) for share in (0.5, 0.9))
+                median, ninth = (float(np.quantile(first, share, method="inverted_cdf")) for share in (0.5, 0.9))
                 rows.append(
                     {
                         **shown,
                         "median_runs": median,
                         "ninth_of_ten_runs": ninth,
                         "found_after_60_percent": percent([math.isfinite(one) for one in first]),
-                        "hint_median_runs": float(np.quantile(hint, 0.5, method="higher")),
+                        "hint_median_runs": float(np.quantile(hint, 0.5, method="inverted_cdf")),
                     }
                 )
     return rows
