@@ -307,9 +307,16 @@ def _measure_factors(
     logs = events.select("resource", "run_id", pl.col("node").cast(pl.String), "source_id").unique(
         ["resource", "run_id", "node"], keep="any"
     )
-    autovacuum, logged = pl.collect_all([vacuums, logs.drop_nulls("run_id")], engine="streaming")
+    # The log of a run in which a server had nothing to log is empty.
+    text = pl.col("node", "format").cast(pl.String)
+    files = scan_source_table(dataset, "sources").with_columns(text)
+    empty = files.filter(pl.col("format") == "pglog", pl.col("bytes") == 0).select(
+        "resource", "run_id", "node", "source_id"
+    )
+    logged = pl.concat([logs, empty]).drop_nulls(["run_id", "node"])
+    autovacuum, known = pl.collect_all([vacuums, logged], engine="streaming")
     activity = scan_source_table(dataset, "activity_samples").select(ACTIVITY_COLUMNS).collect()
-    measured = pl.concat(measure_checkpoints(tables["checkpoints"], runs, logged, tables["settings"]))
+    measured = pl.concat(measure_checkpoints(tables["checkpoints"], runs, known, tables["settings"]))
     sessions = select_client_sessions(activity, runs)
     return run_factors(runs, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses)
 

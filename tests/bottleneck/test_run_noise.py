@@ -1,6 +1,7 @@
 """Why runs differ: injected sources are named with their shares, none is where there is none, and the machines."""
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -81,6 +82,12 @@ def test_two_sources_are_named_and_none_where_there_is_none() -> None:
     assert sum(bool(find_named(study(random, {}))) for _ in range(100)) <= 5
 
 
+def conform(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    """Rows as a table of the schema."""
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    return TABLES[name].conform(frame.with_columns(pl.col(one).cast(TABLES[name][one].dtype) for one in frame.columns))
+
+
 def recorded_runs(speeds: np.ndarray, rates: np.ndarray) -> Tables:
     """Two systems with runs of 20 s in turns, beside which the canary ran at these speeds."""
     rows, canaries = [], []
@@ -125,13 +132,7 @@ def recorded_runs(speeds: np.ndarray, rates: np.ndarray) -> Tables:
                         "wall_us": used + 1,
                     }
                 )
-    tables = {"runs": pl.DataFrame(rows), "canaries": pl.DataFrame(canaries, infer_schema_length=None)}
-    conformed = {
-        name: TABLES[name].conform(
-            frame.with_columns(pl.col(column).cast(TABLES[name][column].dtype) for column in frame.columns)
-        )
-        for name, frame in tables.items()
-    }
+    conformed = {"runs": conform("runs", rows), "canaries": conform("canaries", canaries)}
     runs = conformed["runs"].drop("machine_speed")
     speed = measure_machine_speed(conformed["canaries"], runs)
     return Tables(**conformed | {"runs": TABLES["runs"].conform(runs.join(speed, on=["resource", "run_id"]))})
@@ -194,14 +195,7 @@ def test_start_up_and_a_cold_cache_are_measured_from_the_run_and_correct_nothing
             for counter, value in (("blks_hit", 900.0), ("blks_read", 100.0), ("xact_commit", 5.0))
         ]
     given = {"client_series": series, "server_counters": counters}
-    frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in given.items()}
-    conformed = {
-        name: TABLES[name].conform(
-            frame.with_columns(pl.col(column).cast(TABLES[name][column].dtype) for column in frame.columns)
-        )
-        for name, frame in frames.items()
-    }
-    found = noise(Tables(**{name: tables.table(name) for name in ("runs", "canaries")} | conformed), "system")
+    found = noise(Tables(**tables.tables | {name: conform(name, rows) for name, rows in given.items()}), "system")
     assert found.named == ("start-up of the clients",)
     factors = found.factors.join(runs.select("run_id", "start_time"), on="run_id").sort("start_time")
     # An interval that lacks less than a tenth is not part of the start.
@@ -210,6 +204,26 @@ def test_start_up_and_a_cold_cache_are_measured_from_the_run_and_correct_nothing
     assert factors["cold_cache"].unique().to_list() == [10.0]
     # The compared change may be its cause.
     assert found.corrected_by == ()
+
+
+def test_an_empty_log_says_that_no_checkpoint_was_under_way() -> None:
+    random = np.random.default_rng(5)
+    tables = recorded_runs(np.ones((10, 2)), 100 * np.exp(random.normal(0, 0.02, (10, 2))))
+    runs = tables.table("runs").sort("run_id")
+    files = [
+        {"source_id": f"log {run_id}", "resource": resource, "run_id": run_id, "node": "1", "format": "pglog"}
+        | {"bytes": 0 if number % 2 else 100}
+        for number, (resource, run_id) in enumerate(runs.select("resource", "run_id").iter_rows())
+    ]
+    settings = [
+        {"resource": resource, "name": "settings.log_checkpoints", "value": "on"}
+        for resource in runs["resource"].unique().to_list()
+    ]
+    given = {"sources": files, "settings": settings}
+    found = noise(Tables(**tables.tables | {name: conform(name, rows) for name, rows in given.items()}))
+    known = found.factors.sort("run_id")["checkpoint"].to_list()
+    # Of a log with other lines, which are not given here, nothing is known.
+    assert known == [None, 0.0] * 10
 
 
 def test_a_table_of_results_is_refused() -> None:
