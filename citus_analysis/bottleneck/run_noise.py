@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +54,12 @@ from citus_analysis.texts.words import join_words, pluralize
 #: Bootstrap samples of runs for the intervals of shares.
 _RESAMPLES: Final = 400
 _ALPHA: Final = 0.05
+#: Fewest runs of a configuration of which one can be unlike the others, and by how many robust standard deviations.
+_LEAST_LIKE: Final = 4
+_DEVIATIONS: Final = 5.0
+_MAD: Final = 1.4826
+#: Source -> least difference from the median of the configuration that is unlike it: of a logarithm, of Jain's index.
+_UNLIKE: Final = {"machine_speed": math.log(1.05), "balance": 0.1}
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,9 @@ class NoiseStudy(DisplayMixin):
         factors: one row per run: its configuration, throughput and a number for each source.
         doubtful: one row per run and machine on which foreign work went on: `resource`, `run_id`, `machine`,
             `foreign_s`, `share_percent`, `is_doubtful`, `what`.
+        unlike: one row per run whose machines were unlike those of the other runs of its configuration in speed, or
+            whose sessions were spread over nodes unlike theirs: `resource`, `run_id`, `source`, `value`, `median`
+            (speeds in units of the canary's work per second), `what`.
         corrected_by: the sources that comparisons are corrected by.
         comparisons: each comparison with and without correction.
         level: confidence level.
@@ -103,6 +113,7 @@ class NoiseStudy(DisplayMixin):
     variance: RunVariance | None
     factors: pl.DataFrame
     doubtful: pl.DataFrame
+    unlike: pl.DataFrame
     corrected_by: tuple[str, ...]
     comparisons: tuple[NoiseComparison, ...]
     level: float
@@ -150,6 +161,7 @@ class NoiseStudy(DisplayMixin):
         for row in self.doubtful.to_dicts():
             doubt = "doubtful" if row["is_doubtful"] else "too little to make it doubtful"
             lines.append(f"Foreign work ({doubt}), {row['run_id']}, {row['machine']}: {row['what']}.")
+        lines += [f"Unlike other runs, {row['run_id']}: {row['what']}." for row in self.unlike.to_dicts()]
         if self.doubtful["is_doubtful"].any():
             lines.append("Repeat doubtful runs of an experiment: citus-analysis run FILE --out DIR --retry-doubtful")
         return [*lines, *(f"note: {note}" for note in self.warnings)]
@@ -190,6 +202,7 @@ class NoiseStudy(DisplayMixin):
             "comparisons": self.tabulate_comparisons().to_dicts() if self.comparisons else [],
             "environment": [one.environment.sentence() for one in self.comparisons if one.environment is not None],
             "doubtful": self.doubtful.to_dicts(),
+            "unlike": self.unlike.to_dicts(),
             "warnings": list(self.warnings),
         }
 
@@ -281,7 +294,62 @@ its runs)
         for one in plain
     )
     corrected_by = tuple(FACTORS[name] for name in columns) if slopes is not None else ()
-    return NoiseStudy(variance, factors, doubtful, corrected_by, compared, level, tuple(dict.fromkeys(warnings)))
+    return NoiseStudy(
+        variance,
+        factors,
+        doubtful,
+        list_unlike_runs(factors),
+        corrected_by,
+        compared,
+        level,
+        tuple(dict.fromkeys(warnings)),
+    )
+
+
+def list_unlike_runs(factors: pl.DataFrame) -> pl.DataFrame:
+    """Runs whose machines or placement are unlike those of the other runs of their configuration.
+
+    A run is unlike them from five robust standard deviations from their median on, but at least 5 % in speed, and 0.1
+    in Jain's index. Configurations with fewer than four runs are not judged.
+
+    Args:
+        factors: result of :func:`citus_analysis.bottleneck.variance.run_factors`.
+
+    Returns:
+        The rows of `NoiseStudy.unlike`.
+
+    Example:
+        >>> speeds = {"machine_speed": [0.0, 0.01, -0.01, 0.0, -0.25], "balance": [1.0] * 5, "run_id": list("abcde")}
+        >>> factors = pl.DataFrame(speeds).with_columns(*(pl.lit("x").alias(name) for name in CONFIGURATION))
+        >>> list_unlike_runs(factors)["what"].to_list()
+        ['its machines were 22 % slower than in the median run of its configuration']
+    """
+    found = []
+    for source, least in _UNLIKE.items():
+        value = pl.col(source).cast(pl.Float64)
+        seen = factors.drop_nulls(source).with_columns(value=value, source=pl.lit(source))
+        middle = seen.with_columns(median=value.median().over(CONFIGURATION), runs=pl.len().over(CONFIGURATION))
+        away = (value - pl.col("median")).abs()
+        limit = pl.max_horizontal(_DEVIATIONS * _MAD * away.median().over(CONFIGURATION), pl.lit(least))
+        found.append(middle.filter(pl.col("runs") >= _LEAST_LIKE, away > limit))
+    rows = pl.concat([one.select("resource", "run_id", "source", "value", "median") for one in found])
+    words = [_describe_unlike_run(row["source"], row["value"], row["median"]) for row in rows.to_dicts()]
+    speeds = pl.when(pl.col("source") == "machine_speed")
+    return rows.with_columns(
+        *(speeds.then(pl.col(name).exp()).otherwise(name).alias(name) for name in ("value", "median")),
+        what=pl.Series(words, dtype=pl.String),
+    ).sort("resource", "run_id", "source")
+
+
+def _describe_unlike_run(source: str, value: float, median: float) -> str:
+    if source == "machine_speed":
+        change = 100 * math.expm1(value - median)
+        word = "slower" if change < 0 else "faster"
+        return f"its machines were {abs(change):.0f} % {word} than in the median run of its configuration"
+    return (
+        f"the index of the sessions' balance over nodes is {value:.2f} (Jain; 1: all have equally many), and "
+        f"{median:.2f} in the median run of its configuration"
+    )
 
 
 def _divide_variance(factors: pl.DataFrame, level: float) -> tuple[RunVariance, tuple[str, ...]]:

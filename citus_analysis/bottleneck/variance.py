@@ -681,7 +681,8 @@ def run_factors(
         _compute_session_jain_index(sessions),
         *([] if witnesses is None else [witnesses]),
     ):
-        ordered = ordered.join(facts, on=RUN, how="left")
+        # The runs have the speed of their machines, which is not its logarithm.
+        ordered = ordered.drop(set(facts.columns) - set(RUN), strict=False).join(facts, on=RUN, how="left")
     names = [name for name in FACTORS if witnesses is not None or name not in WITNESSES]
     placed = _add_blocks(ordered, configuration)
     return placed.select(*configuration, "run_id", "throughput_ops_s", *names, "block").sort(*configuration, "order")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck.run_noise import format_noise, noise
+from citus_analysis.bottleneck.run_noise import format_noise, list_unlike_runs, noise
 from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.bottleneck.witnesses import measure_machine_speed
 from citus_analysis.cli import commands
@@ -224,6 +224,31 @@ def test_an_empty_log_says_that_no_checkpoint_was_under_way() -> None:
     known = found.factors.sort("run_id")["checkpoint"].to_list()
     # Of a log with other lines, which are not given here, nothing is known.
     assert known == [None, 0.0] * 10
+
+
+def test_a_run_on_a_slower_machine_or_with_another_placement_is_listed_with_amounts() -> None:
+    random = np.random.default_rng(9)
+    speeds = np.exp(random.normal(0, 0.01, (10, 2)))
+    speeds[4, 1] *= 0.8
+    tables = recorded_runs(speeds, 100 * np.exp(random.normal(0, 0.02, (10, 2))))
+    found = noise(tables)
+    # The factor is the logarithm of the speed.
+    stated = tables.table("runs").sort("run_id")["machine_speed"].log()
+    assert found.factors.sort("run_id")["machine_speed"].to_list() == pytest.approx(stated.to_list())
+    (row,) = found.unlike.to_dicts()
+    assert (row["run_id"], row["source"]) == ("b-w2-t8-c/run-C-i5", "machine_speed")
+    assert row["value"] / row["median"] == pytest.approx(0.8, abs=0.03)
+    assert re.search(
+        r"Unlike other runs, b-w2-t8-c/run-C-i5: its machines were (?:19|2\d) % slower", format_noise(found)
+    )
+    # The sessions of one run are all on one of two nodes.
+    placed = found.factors.with_columns(balance=pl.when(run_id="a-w2-t8-c/run-C-i2").then(0.5).otherwise(0.98))
+    other = list_unlike_runs(placed).filter(source="balance")
+    assert other.select("run_id", "value", "median").rows() == [("a-w2-t8-c/run-C-i2", 0.5, 0.98)]
+    assert other["what"].item().startswith("the index of the sessions' balance over nodes is 0.50 (Jain;")
+    # Three runs are too few to say which is unlike the others.
+    few = placed.filter(pl.col("run_id").str.contains("-i[123]$"))
+    assert list_unlike_runs(few).is_empty()
 
 
 def test_a_table_of_results_is_refused() -> None:
