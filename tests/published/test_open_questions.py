@@ -46,6 +46,10 @@ def test_answers_are_the_ratios_of_means() -> None:
     assert "with 32 for A, B, C, D, E and F" in get_answer("core workloads")
 
 
+def test_owner_routing_has_the_bounds_of_its_section() -> None:
+    assert get_answer("a driver gain").endswith("SELECT on 32 workers at most 1.588-fold.")
+
+
 def test_a_setting_that_matters_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     matters = pl.col("settings").str.contains("synchronous_commit=on wal_writer_delay=10ms wal_writer_flush_after=0")
     rate = pl.when(matters).then(20 * pl.col("throughput_ops_s")).otherwise("throughput_ops_s")
@@ -59,6 +63,6 @@ def test_a_setting_that_matters_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_each_named_experiment_is_shipped() -> None:
     folder = find_shipped_folder("experiments")
     named = answer_open_questions().rows["answered_by"].str.extract_all(r"experiment [\w-]+").explode().drop_nulls()
-    assert named.len() == 5
+    assert named.len() == 6
     for name in named:
         assert load_experiment(Path(folder / f"{name.removeprefix('experiment ')}.yml")).iterations
