@@ -56,6 +56,25 @@ def test_what_runs_at_the_end_is_killed() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+def grow() -> int:
+    """Take 400 MB and keep them, as a process that reads a large log does; its pid."""
+    _held.append(b"x" * 400_000_000)
+    return os.getpid()
+
+
+_held: list[bytes] = []
+
+
+def test_a_process_that_needs_memory_goes_on() -> None:
+    """Once, it was replaced, which cost what it had imported, and the user was warned of a leak."""
+    with start_worker_processes(1, prepare=nothing) as executor:
+        begun = executor.submit(os.getpid).result()
+        # Its memory would be looked at once a second.
+        time.sleep(1.1)
+        assert executor.submit(grow).result() == begun
+        assert {executor.submit(os.getpid).result() for _ in range(3)} == {begun}
+
+
 def test_an_interrupt_from_the_keyboard_is_not_theirs() -> None:
     with start_worker_processes(1, prepare=nothing) as executor:
         assert executor.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN
