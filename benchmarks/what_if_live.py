@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -224,26 +225,27 @@ def start_servers(folder: Path) -> None:
     """Make and start the nodes and their PgBouncers, and put each node into its control group."""
     programs = Path(os.environ["POSTGRES_WITH_CITUS"])
     servers = folder / "servers"
-    is_new = not servers.exists()
     servers.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         shutil.chown(servers, "postgres", "postgres")
         folder.chmod(0o755)
     for node in range(NODES):
         data = servers / f"node{node}"
-        if is_new:
+        if not data.exists():
             run_as_postgres(
                 programs / "initdb", "--auth=trust", "--encoding=UTF8", "--no-sync", "-U", "postgres", "-D", data
             )
             with (data / "postgresql.conf").open("a") as file:
                 file.write(f"{CONFIGURATION}port = {PORT + node}\n")
         run_as_postgres(programs / "pg_ctl", "start", "-w", "-s", "-D", data, "-l", servers / f"node{node}.log")
-    if is_new:
+    made = servers / "made"
+    if not made.exists():
         for node in range(NODES):
-            ask(node, "CREATE EXTENSION citus")
+            ask(node, "CREATE EXTENSION IF NOT EXISTS citus")
         ask(0, f"SELECT citus_set_coordinator_host('127.0.0.1', {PORT})")
         for node in range(1, NODES):
             ask(0, f"SELECT citus_add_node('127.0.0.1', {PORT + node})")
+        made.touch()
     print("each node is held by a control group" if hold_nodes(folder, CORES) else "nodes are NOT held: no cgroup v1")
 
 
@@ -300,9 +302,10 @@ def stop_servers(folder: Path) -> None:
     programs = Path(os.environ["POSTGRES_WITH_CITUS"])
     for node in reversed(range(NODES)):
         run_as_postgres(programs / "pg_ctl", "stop", "-m", "fast", "-s", "-D", folder / "servers" / f"node{node}")
-        group = CONTROLLER / f"postgres-what-if-{node}"
-        if group.exists():
-            group.rmdir()
+    time.sleep(1)  # until the last processes have left their groups
+    for node in range(NODES):
+        with suppress(OSError):
+            (CONTROLLER / f"postgres-what-if-{node}").rmdir()
 
 
 # Measuring.
