@@ -38,6 +38,7 @@ def test_a_study_from_files_ends_in_a_verdict(sources: str, show: Show) -> None:
     text = show("02_from_files_to_verdict", {"folder": str(RECORDED), "sources": sources})
     assert any(word in text for word in ("faster", "slower", "equivalent", "inconclusive"))
     assert "Plotly" in text or "plotly" in text
+    assert "988 executions paired exactly, 0 inferred" in text
 
 
 def test_every_cell_of_ones_own_numbers_shows_something(show: Show, tmp_path: Path) -> None:
