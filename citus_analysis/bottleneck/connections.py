@@ -95,8 +95,9 @@ class ConnectionAdvice(DisplayMixin):
     def sentence(self) -> str:
         """The advice, or the memory of a connection if no memory was stated."""
         one = self.per_client_mb
-        cost = f"{format_number(one.estimate)} {one.ends_text()} MB a client connection at each node"
         nodes = max(self.workers, 1)
+        at = " at each node" if nodes > 1 else ""
+        cost = f"{format_number(one.estimate)} {one.ends_text()} MB a client connection{at}"
         place = "the server" if self.workers < 1 else f"each of {pluralize(self.workers, 'worker')}"
         if self.most_per_node is None or self.memory_gb is None:
             return f"Measured: {cost} ({one.n} runs); state the memory of a node to get the number that fits."

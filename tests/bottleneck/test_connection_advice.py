@@ -157,7 +157,9 @@ def test_what_is_not_known_is_refused() -> None:
     single = tables | {"activity_samples": activity, "backend_samples": backends}
     with pytest.raises(InsufficientDataError, match="do not show connections between nodes"):
         advise(single, 1.0, workers=4)
-    assert advise(single, 1.0, workers=1).per_client_mb.estimate == pytest.approx(CLIENT_KB / 1000)
+    one = advise(single, 1.0, workers=1)
+    assert one.per_client_mb.estimate == pytest.approx(CLIENT_KB / 1000)
+    assert "4 [4, 4] MB a client connection (3 runs)" in one.sentence()
 
 
 @pytest.fixture(scope="module")
