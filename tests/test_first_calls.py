@@ -207,6 +207,7 @@ def test_lists_are_judged_and_tracked() -> None:
         (lambda: ca.track(FRAME.rename(columns={"tps": "p95_ms"})), "p95_ms and p99_ms are measured"),
         (lambda: ca.track("no-such-place"), "no-such-place"),
         (lambda: ca.noise(OLD), "one list of numbers"),
+        (lambda: ca.stats.compare(["a", "b"], ["c", "d"]), "other than numbers"),
         (lambda: ca.noise({"old": OLD, "new": NEW}), "needs a dataset"),
     ],
 )
@@ -229,6 +230,12 @@ def test_systems_without_equal_runs_are_compared_by_their_set_ups_where_nothing_
     assert any("no two levels of system" in note for note in found.warnings)
     with pytest.raises(ca.CitusAnalysisError, match="no two levels of system"):
         ca.compare(pl.DataFrame(rows), by="system")
+
+
+def test_a_table_with_statuses_is_judged_by_one_without() -> None:
+    runs = {"workers": [2] * 4, "throughput_ops_s": [100.0, 101.0, 99.0, 100.5]}
+    assert ca.gate({**runs, "status": ["ok"] * 4}, runs).verdict == "passed"
+    assert ca.gate(runs, {**runs, "status": ["ok"] * 4}).verdict == "passed"
 
 
 def test_a_comparison_keeps_its_verdict_on_a_narrow_terminal() -> None:

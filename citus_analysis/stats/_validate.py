@@ -20,10 +20,13 @@ def validate_sample(values: ArrayLike, least: int = 1, what: str = "the sample")
     """One-dimensional float array of at least `least` finite values.
 
     Raises:
-        UsageError: more than one dimension, or a value that is not finite.
+        UsageError: more than one dimension, a value that is no number, or one that is not finite.
         InsufficientDataError: fewer than `least` values.
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{what} holds something other than numbers", hint="pass a list of numbers") from error
     if array.ndim != 1:
         raise UsageError(f"{what} has {array.ndim} dimensions", hint="pass a one-dimensional array")
     wrong = int(array.size - np.isfinite(array).sum())

@@ -429,7 +429,12 @@ def _combine_both_sides(candidate: StudiedRuns, baseline: StudiedRuns, metric: s
         UsageError: a column holds texts on one side and numbers on the other.
     """
     parts = {
-        side: one.runs.with_columns(pl.col(one.metric).alias(metric), pl.lit(side).alias(_SIDE))
+        side: one.runs.with_columns(
+            pl.col(one.metric).alias(metric),
+            pl.lit(side).alias(_SIDE),
+            # The runs of a table without a status are those that its owner uses.
+            *([] if "status" in one.runs.columns else [pl.lit("ok").alias("status")]),
+        )
         for side, one in zip(_SIDES, (candidate, baseline), strict=True)
     }
     times = [
