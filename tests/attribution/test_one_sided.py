@@ -82,7 +82,7 @@ def explain_whole(usual: Dataset) -> Callable[[str, str], Explanation]:
     return cache(partial(ca.why, usual))
 
 
-@pytest.mark.sharded(4)
+@pytest.mark.sharded(8)
 @pytest.mark.parametrize("source", REMOVED)
 def test_what_one_side_shows_is_no_change_of_the_other(
     usual: Dataset, explain_whole: Callable[[str, str], Explanation], source: str
