@@ -40,7 +40,7 @@ from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.runner import canary_program, run_experiment
 from citus_analysis.runner.experiment import Experiment, parse_experiment
-from citus_analysis.runner.observe import choose_canary_pace
+from citus_analysis.runner.host_samplers import choose_canary_pace
 from citus_analysis.runner.plan import make_plan
 from citus_analysis.runner.schedule import RunnerEvent
 from citus_analysis.stats.covariates import correct_comparison, estimate_slopes

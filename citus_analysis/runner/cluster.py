@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from citus_analysis.core.output_files import add_path_to_errors
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import connections as sql
+from citus_analysis.runner.cluster_lock import ClusterInUseError, ClusterLock, claim_table
 from citus_analysis.runner.experiment import (
     CAPABILITIES,
     ClusterTarget,
@@ -20,33 +21,25 @@ from citus_analysis.runner.experiment import (
     NodeAddress,
     format_server_setting,
 )
+from citus_analysis.runner.former_state import FILE_NAME, FormerState, restore_under
 from citus_analysis.runner.hosts import LocalShell, Processes, Shell, open_shell, open_ssh
 from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.passwords import find_working_password, monitor_password
 from citus_analysis.runner.plan import Configuration
-from citus_analysis.runner.server_state import (
-    FILE_NAME,
-    ClusterInUseError,
-    ClusterLock,
-    FormerState,
-    TableSpread,
-    TaskLevel,
+from citus_analysis.runner.server_settings import (
     alter_server_settings,
     check_in_force,
     check_settable,
-    claim_table,
-    determine_task_level,
-    empty_table,
     find_common_settings,
-    find_working_password,
-    monitor_password,
-    probe_task_level,
     read_by_node,
-    read_placements,
     read_recorded_settings,
-    restore_under,
 )
+from citus_analysis.runner.shard_placement import read_placements
 from citus_analysis.runner.system import ConnectionInfo, Description, LogFile, LogMark, ServerNode
+from citus_analysis.runner.table_spread import TableSpread
 from citus_analysis.runner.target import Target
+from citus_analysis.runner.task_log_level import TaskLevel, determine_task_level, probe_task_level
+from citus_analysis.runner.truncation import empty_table
 from citus_analysis.runner.workloads import TABLE
 
 if TYPE_CHECKING:

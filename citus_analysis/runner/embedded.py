@@ -33,19 +33,12 @@ from citus_analysis.runner.programs import (
     find_programs,
     is_usable_by_others,
 )
-from citus_analysis.runner.server_state import (
-    determine_task_level,
-    empty_table,
-    find_common_settings,
-    make_distributed_table,
-    probe_task_level,
-    read_by_node,
-    read_default_shard_count,
-    read_placements,
-    read_recorded_settings,
-)
+from citus_analysis.runner.server_settings import find_common_settings, read_by_node, read_recorded_settings
+from citus_analysis.runner.shard_placement import make_distributed_table, read_default_shard_count, read_placements
 from citus_analysis.runner.system import ConnectionInfo, Description, LogMark, ServerNode
 from citus_analysis.runner.target import Target
+from citus_analysis.runner.task_log_level import determine_task_level, probe_task_level
+from citus_analysis.runner.truncation import empty_table
 from citus_analysis.runner.workloads import TABLE
 
 # One PostgreSQL server of the runner: create its data directory, configure, start, stop and remove it.

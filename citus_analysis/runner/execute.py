@@ -25,8 +25,11 @@ from typing import Final
 
 from citus_analysis.errors import CitusAnalysisError, InputError, RunnerError, UsageError
 from citus_analysis.redaction import redact
-from citus_analysis.runner.drivers import LOGIN_FILE, make_driver
+from citus_analysis.runner.cluster_workers import fill_worker_count
+from citus_analysis.runner.driver import LOGIN_FILE
+from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.experiment import Experiment, FilesTarget
+from citus_analysis.runner.former_state import restore_found
 from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.journal import Journal, Seen
 from citus_analysis.runner.measure import DriverHosts, Measurement, MeasurementResult, open_driver_hosts, publish
@@ -57,7 +60,6 @@ from citus_analysis.runner.schedule import (
     begin,
     reopen_runs,
 )
-from citus_analysis.runner.server_state import fill_worker_count, restore_found
 from citus_analysis.runner.system import Description
 from citus_analysis.runner.targets import make_target
 from citus_analysis.runs.status import OUTCOME_OF, find_worst_status

@@ -21,7 +21,7 @@ import numpy as np
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers import Command, Driver, SetUp, Work, launch_here
+from citus_analysis.runner.driver import Command, Driver, SetUp, Work, launch_here
 from citus_analysis.runner.experiment import (
     CommandWorkload,
     DriverHost,
@@ -29,10 +29,12 @@ from citus_analysis.runner.experiment import (
     ScriptedWorkload,
     YcsbDriver,
 )
+from citus_analysis.runner.host_samplers import Sampled, start_samplers
 from citus_analysis.runner.hosts import Launched, Processes, RemoteProgram, Shell, SshShell, open_shell
 from citus_analysis.runner.key_owners import MOST_KEYS, divide_owned_numbers, find_key_owners
-from citus_analysis.runner.observe import Perf, Reached, Sampled, ServerRecording, record_plans, start_samplers
+from citus_analysis.runner.perf_recording import Perf
 from citus_analysis.runner.plan import PlannedRun, keeps_table
+from citus_analysis.runner.plan_recording import record_plans
 from citus_analysis.runner.records import (
     build_client_log_path,
     collect_left,
@@ -41,6 +43,7 @@ from citus_analysis.runner.records import (
     join_tree_path,
     read_rates,
 )
+from citus_analysis.runner.server_snapshots import Reached, ServerRecording
 from citus_analysis.runner.system import ConnectionInfo, LogMark
 from citus_analysis.runner.target import Target
 from citus_analysis.runner.workloads import (

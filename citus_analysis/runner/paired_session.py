@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InputError, RunnerError, UnknownNameError, UsageError
+from citus_analysis.runner.cluster_workers import fill_worker_count
 from citus_analysis.runner.execute import run_experiment
 from citus_analysis.runner.experiment import Experiment, PgbenchDriver, StopRule, YcsbDriver
 from citus_analysis.runner.journal import Journal
@@ -34,7 +35,6 @@ from citus_analysis.runner.plan import (
 )
 from citus_analysis.runner.records import write_csv
 from citus_analysis.runner.schedule import JOURNAL, PRIVATE, RunnerEvent, Watch, begin
-from citus_analysis.runner.server_state import fill_worker_count
 from citus_analysis.stats.paired_looks import PairsResult, judge_pairs
 
 Side = Literal["base", "change"]

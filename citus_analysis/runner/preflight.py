@@ -18,7 +18,7 @@ from psycopg.rows import TupleRow
 
 from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
 from citus_analysis.runner import connections as sql
-from citus_analysis.runner.drivers import find_missing_classes
+from citus_analysis.runner.cluster_workers import choose_coordinator, fill_worker_count, list_unlisted_workers
 from citus_analysis.runner.experiment import (
     LOG_LINE_PREFIX,
     ClusterTarget,
@@ -30,17 +30,11 @@ from citus_analysis.runner.experiment import (
 )
 from citus_analysis.runner.hosts import open_shell
 from citus_analysis.runner.measure import find_host_problem, format_host_name, open_driver_hosts
-from citus_analysis.runner.server_state import (
-    STOCK_LEVEL,
-    choose_coordinator,
-    determine_task_level,
-    fill_worker_count,
-    list_unlisted_workers,
-    probe_task_level,
-    read_placements,
-)
+from citus_analysis.runner.shard_placement import read_placements
 from citus_analysis.runner.system import ServerNode
+from citus_analysis.runner.task_log_level import STOCK_LEVEL, determine_task_level, probe_task_level
 from citus_analysis.runner.workloads import TABLE
+from citus_analysis.runner.ycsb_driver import find_missing_classes
 from citus_analysis.spans.profile import describe_certainty
 from citus_analysis.texts.words import pluralize
 

@@ -30,7 +30,7 @@ from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.redaction import redact
 from citus_analysis.runner.experiment import Experiment, format_server_setting
 from citus_analysis.runner.plan import Configuration, PlannedRun
-from citus_analysis.runner.server_state import PLACEMENT_COLUMNS
+from citus_analysis.runner.shard_placement import PLACEMENT_COLUMNS
 from citus_analysis.runner.system import Description, ServerNode, ShardPlacement
 from citus_analysis.runs.status import find_worst_status
 from citus_analysis.schema import TABLES

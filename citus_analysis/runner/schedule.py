@@ -17,14 +17,15 @@ from pydantic import ValidationError
 
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import redact_values
+from citus_analysis.runner.cluster_workers import fill_worker_count
 from citus_analysis.runner.experiment import Experiment
+from citus_analysis.runner.former_state import describe_unrestored
 from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.journal import Journal, JournalEntry, Seen
 from citus_analysis.runner.measure import Window
-from citus_analysis.runner.observe import Reached
 from citus_analysis.runner.plan import Choice, DurationEstimate, Durations, PlannedRun, get_last_iteration, make_plan
 from citus_analysis.runner.records import IterationOutcome
-from citus_analysis.runner.server_state import describe_unrestored, fill_worker_count
+from citus_analysis.runner.server_snapshots import Reached
 from citus_analysis.stats.intervals import mean_interval
 
 # Outcomes of the runs of an experiment, read from its journal.

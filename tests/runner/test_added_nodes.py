@@ -12,8 +12,8 @@ from citus_analysis.runner import restore_cluster, run_experiment
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.former_state import FormerState
 from citus_analysis.runner.preflight import check_all
-from citus_analysis.runner.server_state import FormerState
 from citus_analysis.runner.system import ServerNode
 
 pytestmark = pytest.mark.server

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers import PgbenchProgram, Work, can_spread_connections, choose_client
+from citus_analysis.runner.client_programs import can_spread_connections, choose_client
+from citus_analysis.runner.driver import Work
 from citus_analysis.runner.experiment import PgbenchDriver, parse_experiment
+from citus_analysis.runner.pgbench_driver import PgbenchProgram
 from citus_analysis.runner.programs import find_programs
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
 from citus_analysis.runner.workloads import KeyRange

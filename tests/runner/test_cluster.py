@@ -24,9 +24,10 @@ from citus_analysis.runner.cluster import FolderLogs, SftpLogs, SqlLogs
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, OwnServer, find_free_port
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import Samplers, parse_experiment
+from citus_analysis.runner.host_samplers import start_samplers
 from citus_analysis.runner.hosts import LocalShell, Processes, SshShell, open_ssh
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.observe import Perf, start_samplers
+from citus_analysis.runner.perf_recording import Perf
 from citus_analysis.runner.programs import find_programs
 from citus_analysis.runner.records import read_client
 from citus_analysis.runner.system import ServerNode

@@ -15,9 +15,12 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.formats.command_output import Heading
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers import CommandLine, PgbenchProgram, Toolbox, Work
+from citus_analysis.runner.command_driver import CommandLine
+from citus_analysis.runner.driver import Work
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import CommandDriver, Experiment, PgbenchDriver, parse_experiment
+from citus_analysis.runner.pgbench_driver import PgbenchProgram
+from citus_analysis.runner.placeholders import Toolbox
 from citus_analysis.runner.preflight import check_all
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
 from citus_analysis.runner.workloads import KeyRange

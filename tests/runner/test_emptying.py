@@ -11,7 +11,7 @@ from citus_analysis.runner import make_plan, run_experiment
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import EmbeddedTarget, parse_experiment
-from citus_analysis.runner.server_state import empty_table
+from citus_analysis.runner.truncation import empty_table
 
 pytestmark = pytest.mark.server
 

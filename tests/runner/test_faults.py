@@ -18,16 +18,16 @@ import yaml
 from psycopg.conninfo import make_conninfo
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner import connections, read_overview, server_state
+from citus_analysis.runner import cluster_lock, connections, read_overview
 from citus_analysis.runner.cluster import FolderLogs
+from citus_analysis.runner.cluster_lock import ClusterInUseError, ClusterLock
 from citus_analysis.runner.embedded import SUPERUSER, Embedded
 from citus_analysis.runner.execute import leave_out_role, remake_outcomes, run_experiment
 from citus_analysis.runner.experiment import EmbeddedTarget, load_experiment, parse_experiment
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.observe import ActivitySampling, SnapshotFile
 from citus_analysis.runner.plan import list_configurations, make_plan
 from citus_analysis.runner.schedule import JOURNAL, PRIVATE, Ledger, begin
-from citus_analysis.runner.server_state import ClusterInUseError, ClusterLock
+from citus_analysis.runner.server_snapshots import ActivitySampling, SnapshotFile
 from citus_analysis.runner.system import Description, ServerNode
 
 LINE = "2026-11-20 21:26:{:02}.324 UTC [7] [3/1] : [1-1] [app=psql] LOG:  duration: {} ms\n"
@@ -117,7 +117,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerNode]:
 @pytest.mark.server
 def test_the_lock_of_the_cluster_is_of_a_transaction(server: ServerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pooler of transactions would keep a lock of the session when the runner has gone."""
-    monkeypatch.setattr(server_state, "_PATIENCE_S", 1)
+    monkeypatch.setattr(cluster_lock, "_PATIENCE_S", 1)
     first, second = (ClusterLock(server, SUPERUSER, SUPERUSER) for _ in range(2))
     first.hold()
     with pytest.raises(ClusterInUseError, match=r"another experiment uses database .* \(session \d+"):

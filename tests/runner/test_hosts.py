@@ -12,13 +12,14 @@ import pytest
 
 from citus_analysis.dataset.identity import name_facts
 from citus_analysis.runner import make_plan
-from citus_analysis.runner.drivers import Command, Work, YcsbProgram
+from citus_analysis.runner.driver import Command, Work
 from citus_analysis.runner.embedded import LOOPBACK
 from citus_analysis.runner.experiment import DriverHost, YcsbDriver, parse_experiment
 from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.measure import DriverHosts, find_host_problem, format_host_name
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
 from citus_analysis.runner.workloads import KeyRange
+from citus_analysis.runner.ycsb_driver import YcsbProgram
 from citus_analysis.study_tree import build_sampler_output_path
 
 SECRET = "db.passwd=s3cret\n"

@@ -18,9 +18,10 @@ from citus_analysis.runner import run_experiment
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.former_state import FILE_NAME
 from citus_analysis.runner.journal import Journal
-from citus_analysis.runner.server_state import FILE_NAME, probe_task_level
 from citus_analysis.runner.system import ServerNode
+from citus_analysis.runner.task_log_level import probe_task_level
 
 pytestmark = pytest.mark.server
 

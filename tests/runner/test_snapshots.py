@@ -12,7 +12,7 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner import read_overview, run_experiment
 from citus_analysis.runner.connections import Connecting
 from citus_analysis.runner.experiment import parse_experiment
-from citus_analysis.runner.observe import Counters, Reached, start_activity
+from citus_analysis.runner.server_snapshots import Counters, Reached, start_activity
 from citus_analysis.runner.system import ServerNode
 
 EXPERIMENT: dict[str, Any] = {

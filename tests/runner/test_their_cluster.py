@@ -15,14 +15,16 @@ from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import connections as sql
 from citus_analysis.runner import restore_cluster, run_experiment
-from citus_analysis.runner.drivers import LOGIN_FILE
+from citus_analysis.runner.cluster_lock import ClusterLock
+from citus_analysis.runner.driver import LOGIN_FILE
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, Embedded, OwnServer, find_free_port
 from citus_analysis.runner.execute import RunLifecycle, RunnerSummary
 from citus_analysis.runner.experiment import parse_experiment
+from citus_analysis.runner.former_state import FILE_NAME
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.programs import find_programs
-from citus_analysis.runner.server_state import FILE_NAME, ClusterLock, spread_problem
+from citus_analysis.runner.shard_placement import spread_problem
 from citus_analysis.runner.system import ServerNode, ShardPlacement
 
 pytestmark = pytest.mark.server

@@ -10,11 +10,12 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner import make_plan, run_experiment
-from citus_analysis.runner.drivers import Work, YcsbProgram, build_jdbc_url
+from citus_analysis.runner.driver import Work
 from citus_analysis.runner.execute import RunnerSummary
 from citus_analysis.runner.experiment import YcsbDriver, parse_experiment
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
 from citus_analysis.runner.workloads import KeyRange
+from citus_analysis.runner.ycsb_driver import YcsbProgram, build_jdbc_url
 
 NODES = [ServerNode("1", "worker1", 5432, "worker"), ServerNode("2", "worker2", 5433, "worker")]
 CONNECTION = ConnectionInfo(NODES, "ycsb", "bench", "s3cret\\")

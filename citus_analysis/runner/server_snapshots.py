@@ -1,18 +1,19 @@
-"""Run perf during a run: record all server processes of each machine, then report flat and with call graphs.
+"""Snapshots of the servers over SQL: sessions each second during the load, cumulative views before and after it.
 
-Each machine reports its own recording, because only it has the programs whose symbols are reported.
+There is one connection per node and one query per second. On an idle server with 100 sessions, a snapshot takes about
+1 ms of the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV
+HEADER`, with the column `sample_time`. Texts of queries are never read, because they may contain secrets.
+
+A view that a server lacks or refuses is reported in a sentence; the run does not fail.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final, Self, cast
 
 import polars as pl
@@ -22,148 +23,11 @@ from psycopg import sql
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.connections import Connecting, Connection, query
 from citus_analysis.runner.experiment import Samplers
-from citus_analysis.runner.hosts import Launched, Processes, Sampling, Shell, SshShell
 from citus_analysis.runner.journal import Seen
-from citus_analysis.runner.plan import PlannedRun
 from citus_analysis.runner.records import read_client
 from citus_analysis.runner.system import ConnectionInfo, ServerNode
 from citus_analysis.runner.target import Target
 from citus_analysis.runner.workloads import TABLE
-from citus_analysis.study_tree import build_perf_report_path
-
-_FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
-_REPORTS: Final = {
-    "report-flat": ["--no-children", "-g", "none"],
-    "report-graph": ["--no-children", "-g", "folded,0,caller"],  # whole stacks; trees of --children cut them
-}
-#: Command that discards perf's remarks on missing symbols, which are not part of its report.
-_WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")
-_TIMEOUT_S: Final = 300
-_NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lower kernel.perf_event_paranoid"
-
-
-@dataclass(frozen=True)
-class _Recording:
-    """A recording on one machine.
-
-    Attributes:
-        suffix: end of the names of its reports; empty for this machine.
-        place: name of the machine for messages; empty for this machine.
-        data: path of the recording there.
-    """
-
-    shell: Shell
-    suffix: str
-    place: str
-    data: str
-    recorder: Launched
-
-    def remove(self) -> bool:
-        """Remove the recording; return whether there was one."""
-        if isinstance(self.shell, SshShell):
-            there = self.shell.ask(["test", "-s", self.data])[0] == 0
-            self.shell.ask(["rm", "-rf", os.path.dirname(self.data)])  # noqa: PTH120 - of another machine
-        else:
-            there = Path(self.data).exists()
-            Path(self.data).unlink(missing_ok=True)
-        return there
-
-
-@dataclass(frozen=True)
-class Perf:
-    """Recordings in progress, one for each machine.
-
-    Attributes:
-        missing: a sentence for each profile that is not recorded.
-    """
-
-    recordings: tuple[_Recording, ...]
-    processes: Processes
-    folder: Path
-    missing: tuple[str, ...] = ()
-
-    @classmethod
-    def start(cls, processes: Processes, folder: Path, shells: Mapping[str, Shell]) -> Self:
-        """Start recording all CPUs; reports are restricted to the server's processes.
-
-        Args:
-            processes: processes of the runner.
-            folder: folder for outputs, and for the recording of this machine.
-            shells: node name -> shell of its machine; machines without a node are not recorded.
-        """
-        recordings: list[_Recording] = []
-        missing = [] if shells else ["no node has a shell: no profile"]
-        for node, shell in shells.items():
-            try:
-                if not shell.has("perf"):
-                    missing.append(f"perf is not installed on node {node}: no profile of it")
-                    continue
-                recordings.append(_record(processes, node, shell, folder))
-            except RunnerError as error:
-                missing.append(f"no profile of node {node}: {error.problem}")
-        return cls(tuple(recordings), processes, folder, tuple(missing))
-
-    def stop(self) -> None:
-        """End the recordings at this moment; `collect` waits for their files."""
-        for one in self.recordings:
-            one.recorder.send(signal.SIGINT)
-
-    def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
-        """Write the reports of stopped recordings and add them to the run's files; return notes on missing profiles."""
-        notes = list(self.missing)
-        for one in self.recordings:
-            try:
-                notes += self._collect_one(one, run, files)
-            except RunnerError as error:
-                notes.append(f"no profile{one.place}: {error.problem}")
-        return notes
-
-    def _collect_one(self, one: _Recording, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
-        self.processes.wait(one.recorder, timeout_s=_TIMEOUT_S)
-        self.processes.stop(one.recorder)
-        reports: dict[PurePosixPath, Path] = {}
-        for name, options in _REPORTS.items():
-            report = self.folder / f"{name}{one.suffix}.txt"
-            arguments = [*_WITHOUT_REMARKS, "perf", "report", "--stdio", "--comm", "postgres", *options, "-i", one.data]
-            reporter = _launch(self.processes, one.shell, "perf report", arguments, report)
-            self.processes.wait(reporter, timeout_s=_TIMEOUT_S)
-            self.processes.stop(reporter)
-            reports[build_perf_report_path(run.configuration.resource, f"{name}{one.suffix}", run.iteration)] = report
-        if not one.remove():
-            return [_NOTHING.format(place=one.place)]
-        files.update(reports)
-        return []
-
-
-def _record(processes: Processes, node: str, shell: Shell, folder: Path) -> _Recording:
-    data, suffix, place = str(folder / "perf.data"), "", ""
-    if isinstance(shell, SshShell):
-        suffix, place = f"-{node}", f" on node {node}"
-        code, output = shell.ask(["mktemp", "-d"])
-        if code:
-            raise RunnerError(f"mktemp on node {node}: {' '.join(output.split())}")
-        data = f"{output.strip()}/perf.data"
-    arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", data]
-    log = folder / f"perf{suffix}.log"
-    return _Recording(shell, suffix, place, data, _launch(processes, shell, "perf", arguments, log))
-
-
-def _launch(processes: Processes, shell: Shell, name: str, arguments: Sequence[str], output: Path) -> Launched:
-    """Start perf on the machine of a shell."""
-    if not isinstance(shell, SshShell):
-        return processes.launch(name, arguments, output=output)
-    program = shell.launch(name, arguments, {"LC_ALL": "C"}, output)
-    program.go()
-    return program
-
-
-# Snapshots of the servers over SQL: sessions each second during the load, cumulative views before and after it.
-#
-# There is one connection per node and one query per second. On an idle server with 100 sessions, a snapshot takes about
-# 1 ms of the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV
-# HEADER`, with the column `sample_time`. Texts of queries are never read, because they may contain secrets.
-#
-# A view that a server lacks or refuses is reported in a sentence; the run does not fail.
 
 #: Name of the snapshots of pg_stat_activity in file names.
 ACTIVITY: Final = "activity"
@@ -357,58 +221,6 @@ def _copy_query_rows(connection: Connection, rows: sql.Composed, *, header: bool
         return b"".join(bytes(piece) for piece in copy)
 
 
-# Record plans of statements once after a run: `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)`, of all tasks on Citus.
-#
-# The file is in the format that `ingest` reads: one document for each statement, with its text under the key that
-# auto_explain uses. A statement is executed, and its changes are rolled back.
-
-
-def record_plans(
-    statements: Sequence[str], node: ServerNode, connect: Connect, output: Path, *, timeout_s: float
-) -> list[str]:
-    """Explain the statements on a node and write their plans.
-
-    Args:
-        statements: statements to be explained, without `EXPLAIN`.
-        node: the node on which they are explained.
-        connect: function that returns a connection to it.
-        output: the file; it is not written if no statement could be explained.
-        timeout_s: longest time of a statement.
-
-    Returns:
-        a sentence for each plan that is missing.
-    """
-    plans, missing = [], []
-    try:
-        with connect(node) as connection:
-            for number, statement in enumerate(statements, 1):
-                try:
-                    plans.append(_plan(connection, statement, timeout_s))
-                except psycopg.Error as error:
-                    reason = str(error).strip().splitlines()[0]
-                    missing.append(f"statement {number} of samplers.plans was not explained: {reason}")
-    except RunnerError as error:
-        missing.append(f"no plans were recorded on node {node.name}: {error}")
-    if plans:
-        output.write_text("".join(f"{json.dumps(plan, indent=2)}\n" for plan in plans), encoding="utf-8")
-    return missing
-
-
-def _plan(connection: Connection, statement: str, timeout_s: float) -> list[dict[str, object]]:
-    """The document of one statement."""
-    with connection.transaction(force_rollback=True):
-        # A server without Citus accepts the second setting and does not use it.
-        query(
-            connection,
-            "SELECT set_config('statement_timeout', %s, true), set_config('citus.explain_all_tasks', 'on', true)",
-            f"{round(timeout_s * 1000)}ms",
-        )
-        # The statement is the experiment's own, as its scripts and set-ups are.
-        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}".encode()
-        found = connection.execute(text).fetchall()
-    return [{"Query Text": statement, **entry} for entry in found[0][0]]
-
-
 # The nodes that the clients of a run reached, with their shares of sessions and statements.
 #
 # Sessions are counted in the snapshots of `pg_stat_activity`, statements by `pg_stat_statements` if a node has it.
@@ -557,107 +369,3 @@ class ServerRecording:
         asked = tuple(node.name for node in connection.nodes)
         cost = {one.node.name: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each" for one in taken}
         return Reached(asked, sessions, executed if executed.keys() >= set(asked) else {}, cost)
-
-
-# Samplers during the load on every node with a shell: iostat, vmstat, the kernel's own counters, the canary, and the
-# servers' processes.
-
-#: Dates in ISO form and UTC for any locale of the node, and no colours, which sysstat prints on a terminal (as of ssh).
-ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
-
-#: Prints the input of `citus_analysis.formats.host_counters`. The script is the same for every host and takes
-#: the interval as its argument; `date`, `grep` and `sleep` take about 5 ms of CPU time per sample.
-_HOST_LOOP: Final = """
-of_servers=
-for group in $(grep -s -l "^postgres$" /proc/[0-9]*/comm | sed "s/comm$/cgroup/" | xargs -r cat 2>/dev/null | sort -u)
-do
-  place=${group#*:*:}
-  case "$group" in
-    *:/) ;;
-    0::*) of_servers="$of_servers /sys/fs/cgroup$place/cpu.stat" ;;
-    *:cpu:*|*:cpu,*|*,cpu:*|*,cpu,*) of_servers="$of_servers /sys/fs/cgroup/cpu$place/cpu.stat" ;;
-  esac
-done
-[ -r /proc/pressure/cpu ] || echo "absent: /proc/pressure"
-while :; do
-  date -u "+sampled %Y-%m-%d %H:%M:%S.%N"
-  grep -s -H "" /proc/pressure/* /proc/net/dev /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat \\
-    $of_servers /sys/fs/cgroup/*client*/cpu.stat /sys/fs/cgroup/cpu/*client*/cpu.stat
-  sleep "$1"
-done
-"""
-
-#: Programs whose text is an argument of the host's Python.
-_PROGRAMS: Final = {name: Path(__file__).with_name(f"{name}_program.py") for name in ("canary", "backends")}
-_ARGUMENTS: Final = {
-    "iostat": ["iostat", "-x", "-t"],
-    "vmstat": ["vmstat", "-n", "-t"],
-    "host": ["sh", "-c", _HOST_LOOP, "host-counters"],
-    # Isolated from the modules of the host.
-    **{name: ["python3", "-I", "-c"] for name in _PROGRAMS},
-}
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A sampler on a node, and the file of its output."""
-
-    sampler: str
-    node: str
-    output: Path
-    sampling: Sampling
-
-
-#: Writes to the disk that the canary is to make in a run, and samples between two of them in a long one.
-_CANARY_WRITES: Final = 5
-_CANARY_SAMPLES: Final = 5
-#: A run that is shorter has a canary each half second.
-_SHORT_S: Final = 5.0
-
-
-def choose_canary_pace(interval_s: float, duration_s: float | None) -> tuple[float, int]:
-    """Seconds between two samples of the canary, and samples for each write to the disk.
-
-    Args:
-        interval_s: time between two samples of all samplers.
-        duration_s: of the run; None if it is not known before.
-
-    Example:
-        >>> choose_canary_pace(1, None), choose_canary_pace(1, 60), choose_canary_pace(1, 10), choose_canary_pace(1, 3)
-        ((1, 5), (1, 5), (1, 2), (0.5, 1))
-    """
-    if duration_s is None:
-        return interval_s, _CANARY_SAMPLES
-    pace = min(interval_s, 0.5) if duration_s < _SHORT_S else interval_s
-    return pace, max(1, min(_CANARY_SAMPLES, int(duration_s / pace / _CANARY_WRITES)))
-
-
-def start_samplers(
-    samplers: Samplers, shells: Mapping[str, Shell], folder: Path, duration_s: float | None = None
-) -> tuple[list[Sampled], list[str]]:
-    """Start the samplers on all nodes.
-
-    Args:
-        samplers: those that are asked for.
-        shells: node -> shell of its machine.
-        folder: for their outputs.
-        duration_s: of the run, if it is known: a short one has a canary more often.
-
-    Returns:
-        the started samplers, and a sentence for each sampler that a node lacks.
-    """
-    started: list[Sampled] = []
-    skipped: list[str] = []
-    for node, shell in shells.items():
-        for name in (name for name in _ARGUMENTS if getattr(samplers, name)):
-            program = [_PROGRAMS[name].read_text(encoding="utf-8")] if name in _PROGRAMS else []
-            pace: tuple[float, ...] = (samplers.interval_s,)
-            if name == "canary":
-                pace = choose_canary_pace(samplers.interval_s, duration_s)
-            arguments = [*_ARGUMENTS[name], *program, *map(str, pace)]
-            if not shell.has(arguments[0]):
-                skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")
-                continue
-            output = folder / f"{name}-{node}.out"
-            started.append(Sampled(name, node, output, shell.start(arguments, ENVIRONMENT, output)))
-    return started, skipped
