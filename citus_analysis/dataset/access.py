@@ -231,7 +231,9 @@ class Dataset(TableShorthandsMixin):
         """The rows of a SELECT over the dataset's tables, in DuckDB's SQL.
 
         The query can read the dataset's tables and polars, pandas and Arrow frames of the caller, by the names of their
-        variables; nothing else: it cannot write, nor open files.
+        variables; nothing else: it cannot write, nor open files. `set_ups` has what commands print of a run beside its
+        columns: `family`, `settings`, `cpu_per_node`, `experiment`, `limit`, `arrivals` and `variant`, by `resource`
+        and `run_id`.
 
         Args:
             query: the SELECT.
@@ -241,15 +243,25 @@ class Dataset(TableShorthandsMixin):
             UsageError: the query is not a single SELECT, or has an error.
             DatasetError: a file of a table in the query is missing or damaged.
         """
-        from citus_analysis.dataset.sql import find_mentioned_tables, find_own_frames, run_query
+        from citus_analysis.dataset.sql import SET_UPS, find_mentioned_tables, find_own_frames, names_set_ups, run_query
 
         caller = sys._getframe(1)
         own = find_own_frames(query, frames, caller.f_locals, caller.f_globals)
+        if names_set_ups(query):
+            own.setdefault(SET_UPS, self._describe_set_ups())
 
         if self._objects is None:
             for name in find_mentioned_tables(query):
                 check_content(self._path, self._parts.get(name, []))
         return run_query(query, self.path, self._parts, self._rows_to_query, own)
+
+    def _describe_set_ups(self) -> pl.DataFrame:
+        """What is computed of the set-up of each run, by `resource` and `run_id`."""
+        from citus_analysis.runs.set_ups import SETUP_COLUMNS, add_setup_descriptions
+
+        described = add_setup_descriptions(self.table("runs"), self.table("settings"))
+        absent = [pl.lit(None, pl.String).alias(name) for name in SETUP_COLUMNS if name not in described.columns]
+        return described.with_columns(absent).select("resource", "run_id", *SETUP_COLUMNS)
 
     def _rows_to_query(self, name: str) -> pl.DataFrame | ds.Dataset:
         """The rows of a table for DuckDB."""

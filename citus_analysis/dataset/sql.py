@@ -16,6 +16,7 @@ from polars import selectors
 from citus_analysis.core.frames import convert_to_polars, is_frame
 from citus_analysis.dataset.manifest import ParquetPart
 from citus_analysis.errors import DatasetError, UsageError, join_first_names
+from citus_analysis.runs.set_ups import SETUP_COLUMNS
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 
 if TYPE_CHECKING:
@@ -164,6 +165,10 @@ def _tokenize_query(query: str) -> Iterator[tuple[str, int]]:
             yield text[begin:end].decode().strip(), begin
 
 
+#: The name under which a query finds what is computed of the set-ups of runs.
+SET_UPS: Final = "set_ups"
+_SET_UPS_NAME: Final = re.compile(rf"\b{SET_UPS}\b", re.IGNORECASE)
+_UNKNOWN_COLUMN: Final = re.compile(r'[Cc]olumn (?:with name |named )?"?(\w+)"?')
 #: Functions of DuckDB that take the name of a table, or a query, as a text.
 _BY_TEXT: Final = frozenset({"query", "query_table"})
 
@@ -320,9 +325,22 @@ def find_mentioned_tables(query: str) -> list[str]:
     return [name for name in TABLES if composed or name in text]
 
 
+def names_set_ups(query: str) -> bool:
+    """Whether a query names the set-ups of runs.
+
+    Example:
+        >>> names_set_ups("FROM runs JOIN Set_Ups USING (resource, run_id)"), names_set_ups("SELECT set_up FROM runs")
+        (True, False)
+    """
+    return _SET_UPS_NAME.search(query) is not None
+
+
 def _choose_hint(problem: str, candidates: str, parts: Mapping[str, Sequence[ParquetPart]]) -> str | None:
     if "does not exist" in problem and problem.startswith("Catalog Error: Table with"):
         filled = sorted(name for name, files in parts.items() if any(part.rows for part in files))
         tables = f"tables with rows: {join_first_names(filled)}" if filled else "no table has rows"
         return f"{candidates} {tables}; all of them: docs/tables.md".strip()
+    column = _UNKNOWN_COLUMN.search(problem)
+    if column is not None and column[1].lower() in SETUP_COLUMNS:
+        return f"it is a column of {SET_UPS}: FROM runs JOIN {SET_UPS} USING (resource, run_id)"
     return candidates or None

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Final
 
 from citus_analysis.core.table_definition import CATEGORY, FLAG, HASH, INT32, INT64
+from citus_analysis.runs.set_ups import SETUP_COLUMNS
 from citus_analysis.schema import DERIVED, OUTSIDE_DATASET, PARTITION_KEY, TABLES, Column, Table
 
 #: A column that stands equally in so many tables is described once.
@@ -23,6 +24,9 @@ A dataset is `DIR/<table>/{PARTITION_KEY}=<r>/*.parquet` (zstd). `{PARTITION_KEY
 column of the files; every hive-aware reader adds it. Columns that stand in many tables are described once, and named
 at each. Categories are stored as text. Names end in their unit. Times are UTC; `source_id` and `byte_offset` locate the
 bytes from which a row was read (`Dataset.log_text`).
+
+SQL has one name more: `set_ups`, with what commands compute of the set-up of each run (`resource`, `run_id`,
+{", ".join(f"`{name}`" for name in SETUP_COLUMNS)}).
 """
 
 

@@ -99,6 +99,10 @@ def describe_operations(runs: pl.DataFrame) -> str:
     return ", ".join(dict.fromkeys(name or "unknown operation" for name in names))
 
 
+#: Columns that are computed of the set-ups of runs, and printed with them.
+SETUP_COLUMNS: Final = ("family", "settings", "cpu_per_node", "experiment", "limit", "arrivals", "variant")
+
+
 def add_setup_descriptions(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
     """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; existing ones are kept.
 

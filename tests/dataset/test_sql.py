@@ -13,6 +13,7 @@ import pytest
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.sql import require_reading
 from citus_analysis.errors import DatasetError, UsageError
+from citus_analysis.runs.set_ups import add_setup_descriptions
 from tests.conftest import Tree
 
 SECRET = "not-for-queries"
@@ -244,6 +245,21 @@ def test_what_is_no_text_is_refused(dataset: Dataset, query: str) -> None:
 )
 def test_errors_keep_the_way_out(dataset: Dataset, query: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
+        dataset.sql(query)
+
+
+def test_what_commands_print_of_set_ups_is_a_table(tree: Tree, tmp_path: Path) -> None:
+    ingest([tree({"results.csv": "workers,threads,tps\n1,8,100\n2,8,190\n"})], tmp_path / "out")
+    found = open_dataset(tmp_path / "out")
+    joined = found.sql("SELECT run_id, family, settings FROM runs JOIN set_ups USING (resource, run_id)")
+    described = add_setup_descriptions(found.runs(), found.table("settings"))
+    assert joined.sort("run_id").equals(described.select(joined.columns).sort("run_id"))
+    assert joined.height == found.runs().height > 0
+
+
+@pytest.mark.parametrize("query", ["SELECT family FROM runs", "SELECT r.cpu_per_node FROM runs r"])
+def test_a_column_of_set_ups_is_found_by_its_name(dataset: Dataset, query: str) -> None:
+    with pytest.raises(UsageError, match=r"it is a column of set_ups: FROM runs JOIN set_ups"):
         dataset.sql(query)
 
 
