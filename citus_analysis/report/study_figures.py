@@ -590,7 +590,7 @@ _ITEMS: Final = (
     StudyItem("Table 3.1", "YCSB's workloads", ("", ""), "", "a list of workloads, without measurements"),
     StudyItem(
         "Table 5.1", "parameters of a benchmark", ("", ""), "",
-        "a list of parameters; those of an experiment here are in docs/experiments.md",
+        "a list of parameters; those of an experiment here are in docs/experiment-fields.md",
     ),
 )  # fmt: skip
 

@@ -950,7 +950,7 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
         place = ".".join(steps) or "document"
         others = f"; {pluralize(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
         problem = first["msg"].removeprefix("Value error, ")  # which pydantic puts before a validator's words
-        hint = "see docs/experiments.md for every field"
+        hint = "see docs/experiment-fields.md for every field"
         raise InputError(f"{problem}{others}", path=path, place=f"field '{place}'", hint=hint) from error
 
 

@@ -90,7 +90,7 @@ def test_the_schema_describes_every_field_for_editors() -> None:
 
 
 def test_the_documentation_describes_every_field() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "experiment-fields.md").read_text(encoding="utf-8")
     schema = json.loads(json.dumps(build_experiment_schema()))
     for part in (schema, *schema["$defs"].values()):
         for name, field in part["properties"].items():
