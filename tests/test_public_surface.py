@@ -60,7 +60,7 @@ def test_results_show_themselves_in_few_lines() -> None:
     ]
     for result in results:
         assert 0 < len(str(result)) < 2_500, type(result)
-        assert len(str(result).splitlines()) <= 13
+        assert len(str(result).splitlines()) <= 25
         html = result._repr_html_()
         assert 0 < len(html) < 25_000, type(result)
         assert "<script" not in html

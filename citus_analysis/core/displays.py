@@ -40,6 +40,8 @@ def open_named_source(source: object) -> object:
 
 #: Lines of a result's text, rows of its table, characters of one value.
 _MOST_LINES: Final = 12
+#: Lines of a result's text as folded to the width of a screen.
+_MOST_FOLDED: Final = 24
 _MOST_ROWS: Final = 20
 _MOST_CHARACTERS: Final = 90
 #: Characters of a line on a screen.
@@ -49,8 +51,8 @@ _SCREEN: Final = 100
 class DisplayMixin:
     """A frozen result whose `print` and notebook output are short.
 
-    The text consists of the first twelve `summary_lines`; a notebook adds the first rows of `summary_table`.
-    Dataclasses with this base are declared with ``repr=False``.
+    The text consists of the first twelve `summary_lines`, folded to at most 24 lines; a notebook adds the first rows of
+    `summary_table`. Dataclasses with this base are declared with ``repr=False``.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
@@ -117,8 +119,14 @@ class DisplayMixin:
 
     def __repr__(self) -> str:
         lines = self.summary_lines()
-        more = len(lines) - _MOST_LINES
-        shown = [part for line in lines[:_MOST_LINES] for part in _fold(line)]
+        shown: list[str] = []
+        more = len(lines)
+        for line in lines[:_MOST_LINES]:
+            folded = _fold(line)
+            if shown and len(shown) + len(folded) > _MOST_FOLDED:
+                break
+            shown += folded
+            more -= 1
         return "\n".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:

@@ -52,6 +52,8 @@ class Backends(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the first line is a process of a server, or says that there is none."""
+        if not head.startswith(b"backend "):
+            return 0.0
         first = split_compact_lines(head.partition(b"\n")[0] + b"\n")["text"]
         return 1.0 if first.str.contains(_LINE).any() or first.str.contains(_NONE).any() else 0.0
 

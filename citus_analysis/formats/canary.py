@@ -63,6 +63,8 @@ class Canary(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the first line is a timed piece of work."""
+        if not head.startswith((b"canary ", b"others ")):
+            return 0.0
         first = split_compact_lines(head.partition(b"\n")[0] + b"\n")
         return 1.0 if first["text"].str.contains(f"{_LINE}|{_OTHERS}").any() else 0.0
 

@@ -231,7 +231,7 @@ def check_records(ask: Ask, records: int) -> None:
 
 
 REFUSALS: Final[list[tuple[str, dict[str, object]]]] = [
-    ("compare", {}),
+    ("compare", {"by": "system"}),
     ("compare", {"by": "workers", "only": {"workers": "4"}}),
     ("compare", {"dataset": "flips"}),
     ("compare", {"dataset": "hostile"}),
