@@ -268,8 +268,10 @@ def hold_nodes(folder: Path, cores: float) -> bool:
             pid = int((folder / "servers" / f"node{node}" / "postmaster.pid").read_text().split()[0])
             inside = set((group / "cgroup.procs").read_text().split())
             for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+                # A process may end meanwhile.
                 if str(process.pid) not in inside:
-                    (group / "cgroup.procs").write_text(str(process.pid))
+                    with suppress(ProcessLookupError):
+                        (group / "cgroup.procs").write_text(str(process.pid))
     except OSError:
         return False
     return True
