@@ -48,7 +48,7 @@ _PROTOCOL_SETTING: Final = r"citus\.enable_binary_protocol=\w+(?:, )?"
 #: Columns of `statements` that are read.
 _STATEMENT_COLUMNS: Final = (
     *(*NODE, "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "child_protocol"),
-    *("total_us", "parent_us", "connect_us", "child_us", "between_us"),
+    *("includes_commit", "total_us", "parent_us", "connect_us", "child_us", "between_us"),
 )
 #: The time that a statement needs without waiting is the lower quartile of its recorded times: those in which it
 #: waited least. All kinds and places are compared by the same quartile; its scale is fitted.
@@ -71,6 +71,7 @@ class StatementTimes:
             remote statements; statements that made a connection are left out.
         active_us: lower quartile of the time of `local`, `parent` and `child`.
         writes: whether it changes rows.
+        local_commits: whether the times of `local` statements contain their commits, as of simple queries.
     """
 
     kind: str
@@ -80,6 +81,7 @@ class StatementTimes:
     mean_us: Mapping[str, float]
     active_us: Mapping[str, float]
     writes: bool
+    local_commits: bool = False
 
     @property
     def local_share(self) -> float:
@@ -241,6 +243,7 @@ def _summarize_statements(placed: pl.DataFrame) -> pl.DataFrame:
     )
     counts = placed.group_by(key).agg(
         local=local.sum(),
+        local_commits=(local & pl.col("includes_commit").fill_null(value=False)).any(),
         remote=remote.sum(),
         multi=(pl.col("executed") == "multi_shard").sum(),
         connections=pl.col("connect_us").is_not_null().sum(),
@@ -300,6 +303,7 @@ def _build_configuration(
                 mean_us={name: _convert_null(row[f"{name}_mean"]) for name in ("local", "parent", "between", "child")},
                 active_us={name: _convert_null(row[f"{name}_active"]) for name in ("local", "parent", "child")},
                 writes=row["statement_kind"] in WRITING_STATEMENTS,
+                local_commits=row["local_commits"],
             )
             for row in times.iter_rows(named=True)
             if row["local"] + row["remote"]

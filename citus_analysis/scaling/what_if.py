@@ -579,6 +579,11 @@ _SIZED: Final[dict[str, Callable[[Load, float], Load]]] = {
 _NO_CLUSTER: Final = "{} is no cluster: it has no worker whose shards could be asked"
 
 
+def _has_local_commits(kind: str, configurations: Sequence[TracedConfiguration]) -> bool:
+    """Whether the traced times of local statements of a kind contain commits in some configuration."""
+    return any(one.local_commits for each in configurations for one in each.statements if one.kind == kind)
+
+
 def _refuse_unknown(
     base: TracedConfiguration,
     change: Change,
@@ -598,6 +603,16 @@ def _refuse_unknown(
                     f"no {one.kind.upper()} that was executed {how} was traced in a configuration like {base.name}: "
                     "how long it takes there is not known"
                 )
+    moved = [
+        one for one, after in zip(base.statements, load.statements, strict=True) if one.local_share != after.local_share
+    ]
+    dear = next((one for one in moved if one.writes and _has_local_commits(one.kind, (base, *alike))), None)
+    if dear is not None:
+        raise InsufficientDataError(
+            f"the traced times of {dear.kind.upper()}s that a node executed itself contain their commits (simple "
+            "queries), which wait for the WAL: how much of them is work of the processor is not known",
+            hint="trace clients that use the extended protocol, such as prepared statements",
+        )
     if change.name in ("binary", "text") and any(one.writes for one in base.statements):
         raise InsufficientDataError(
             "over the text protocol a child's duration contains the commit, over the binary one it does not: what the "
@@ -752,7 +767,12 @@ def _divide_response(
     if any(one.writes for one in base.statements):
         notes.append(
             "the commit of a statement that another node executes is in the wait between parent and child (over the "
-            "text protocol: in the child's work); that of others is outside traced statements"
+            "text protocol: in the child's work); that of others is "
+            + (
+                "in their own work"
+                if any(one.local_commits for one in base.statements)
+                else "outside traced statements"
+            )
         )
     before["outside"] = after["outside"] = measured - traced
     before["load"], after["load"] = 0.0, response_us - sum(after.values())

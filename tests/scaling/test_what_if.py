@@ -203,6 +203,20 @@ def test_without_local_executions_owner_routing_is_not_predicted(tables: Tables)
         what_if({**tables, "statements": remote}, "owner-routing", at=f"t{AT}")
 
 
+@pytest.mark.parametrize("simple", [True, False])
+def test_local_writes_are_not_moved_where_their_times_contain_commits(tables: Tables, simple: bool) -> None:
+    kind = pl.lit("insert").cast(TABLES["statements"]["statement_kind"].dtype)
+    local = (pl.col("executed").cast(pl.String) == "local") & simple
+    writes = tables["statements"].with_columns(statement_kind=kind, includes_commit=local)
+    changed = {**tables, "statements": writes}
+    if not simple:
+        assert what_if(changed, "owner-routing", at=f"t{AT}").ratio.estimate > 1
+        return
+    with pytest.raises(InsufficientDataError, match=r"INSERTs that a node executed itself contain their commits"):
+        what_if(changed, "owner-routing", at=f"t{AT}")
+    assert what_if(changed, "threads=16", at=f"t{AT}").ratio.estimate > 0
+
+
 def test_two_configurations_without_sampled_cpu_are_not_enough(tables: Tables) -> None:
     two = tables["runs"].filter(pl.col("resource").is_in(["t6", "t12"]))
     with pytest.raises(InsufficientDataError, match="how much of the response time is waiting for processors"):
