@@ -419,9 +419,8 @@ def answer_scale(dataset: Dataset, question: ScaleArguments) -> Answer:
     """Speedup and efficiency at each size, with intervals, and the verdict on growth."""
     from citus_analysis.scaling import scale_runs
 
-    study = scale_runs(
-        dataset, question.x, question.metric, pool=tuple(question.pool), only=dict(question.only)
-    ).to_dict()
+    found = scale_runs(dataset, question.x, question.metric, pool=tuple(question.pool), only=dict(question.only))
+    study = found.to_dict()
     curves = study["curves"]
     assert isinstance(curves, list)  # noqa: S101 - to_dict makes it one
     if not curves:
@@ -435,13 +434,11 @@ def answer_scale(dataset: Dataset, question: ScaleArguments) -> Answer:
         )
         rows += [_make_point_row(number, question.x, point) for point in curve["points"]]
     verdicts = {row["verdict"] for row in rows if row.get("verdict")}
-    warnings = study["warnings"]
-    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     return Answer(
         f"{pluralize(len(curves), 'curve')} of {study['metric']} over {study['x']}.",
         rows,
         str(verdicts.pop()) if len(verdicts) == 1 else "several" if verdicts else None,
-        warnings,
+        found.warnings,
         {"table": "runs", "single_runs": f"call compare with by = {question.x} and evidence"},
     )
 
@@ -462,10 +459,9 @@ def answer_why(dataset: Dataset, question: WhyArguments) -> Answer:
     found = why(dataset, question.base, question.other, only=dict(question.only))
     facts = found.to_dict()
     ratio, low, high = facts["ratio"], facts["ratio_low"], facts["ratio_high"]
-    causes, examples, warnings = facts["causes"], facts["examples"], facts["warnings"]
+    causes, examples = facts["causes"], facts["examples"]
     assert isinstance(causes, list)  # noqa: S101 - to_dict makes it one
     assert isinstance(examples, list)  # noqa: S101 - to_dict makes it one
-    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     rows: list[Row] = [
         {
             "part": cause["words"],
@@ -501,7 +497,7 @@ def answer_why(dataset: Dataset, question: WhyArguments) -> Answer:
             *rows,
         ],
         str(facts["verdict"]),
-        warnings,
+        found.warnings,
         {"table": "statements"},
     )
 
@@ -566,8 +562,9 @@ def answer_changes(dataset: Dataset, question: ChangesArguments) -> Answer:
     from citus_analysis.stats.change_points import FEWEST_TO_TRACK
     from citus_analysis.tracking import track
 
-    found = track([dataset], question.metric, pool=tuple(question.pool), only=dict(question.only)).to_dict()
-    series = found["series"]
+    found = track([dataset], question.metric, pool=tuple(question.pool), only=dict(question.only))
+    facts = found.to_dict()
+    series = facts["series"]
     assert isinstance(series, list)  # noqa: S101 - to_dict makes it one
     if not any(one["n"] >= FEWEST_TO_TRACK for one in series):
         longest = max((one["n"] for one in series), default=0)
@@ -576,7 +573,7 @@ def answer_changes(dataset: Dataset, question: ChangesArguments) -> Answer:
             f"{FEWEST_TO_TRACK}",
             hint="run the same configuration more often, then citus-analysis track DIR...",
         )
-    changes = found["changes"]
+    changes = facts["changes"]
     assert isinstance(changes, list)  # noqa: S101 - to_dict makes it one
     columns = ("series", "state", "before", "after", "ratio", "low", "high", "p_value", "better")
     places = ("last_run_id", "run_id", "last_start_time", "start_time")
@@ -598,11 +595,9 @@ def answer_changes(dataset: Dataset, question: ChangesArguments) -> Answer:
         }
         for one in series
     ]
-    warnings = found["warnings"]
-    assert isinstance(warnings, list)  # noqa: S101 - to_dict makes it one
     verdict = "changed" if changes else "no change found"
     says = f"{pluralize(len(changes), 'change')} of {question.metric} in {len(series)} series."
-    return Answer(says, rows, verdict, warnings, {"table": "runs"})
+    return Answer(says, rows, verdict, found.warnings, {"table": "runs"})
 
 
 def answer_slow_statements(dataset: Dataset, question: ServerArguments) -> Answer:

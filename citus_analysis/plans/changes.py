@@ -205,7 +205,7 @@ def _read_nodes(source: TableSource, executions: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class _UsualPlan:
     """Executions between two changes of the usual plan: first place, the place after the last, and the usual plan."""
 
     first: int
@@ -213,15 +213,15 @@ class _Segment:
     usual: int
 
 
-def _find_usual_plans(kinds: Sequence[int]) -> list[_Segment]:
+def _find_usual_plans(kinds: Sequence[int]) -> list[_UsualPlan]:
     """Segments of a sequence whose neighbours have another usual plan."""
-    found: list[_Segment] = []
+    found: list[_UsualPlan] = []
     for first, end in find_segments(kinds):
         usual = Counter(kinds[first:end]).most_common(1)[0][0]
         if found and found[-1].usual == usual:
-            found[-1] = _Segment(found[-1].first, end, usual)
+            found[-1] = _UsualPlan(found[-1].first, end, usual)
         else:
-            found.append(_Segment(first, end, usual))
+            found.append(_UsualPlan(first, end, usual))
     return found
 
 
@@ -265,7 +265,7 @@ def _list_unchanged_nodes(statements: pl.DataFrame, row: Mapping[str, object]) -
 
 
 def _compare_segments(
-    stream: pl.DataFrame, before: _Segment, after: _Segment, nodes: pl.DataFrame, level: float
+    stream: pl.DataFrame, before: _UsualPlan, after: _UsualPlan, nodes: pl.DataFrame, level: float
 ) -> dict[str, object]:
     old, new = (stream[one.first : one.end].filter(kind=one.usual) for one in (before, after))
     trees = [nodes.join(one.select(KEY), on=KEY, how="semi", maintain_order="left") for one in (old[-1:], new[:1])]

@@ -37,7 +37,7 @@ class _NodeFound:
 
 
 @dataclass
-class _Document:
+class _StoredState:
     """Content of the file: values of nodes, group of Citus -> shards allowed or not, addresses of added workers."""
 
     coordinator: ServerNode
@@ -48,7 +48,7 @@ class _Document:
     added: list[tuple[str, int]] = field(default_factory=list)
 
 
-_DOCUMENT: Final = TypeAdapter(_Document)
+_STORED_STATE: Final = TypeAdapter(_StoredState)
 
 
 class FormerState:
@@ -64,7 +64,7 @@ class FormerState:
 
     def __init__(self, path: Path, coordinator: ServerNode, database: str, user: str) -> None:
         self._path = path
-        self._found = _read(path) if path.exists() else _Document(coordinator, database, user)
+        self._found = _read(path) if path.exists() else _StoredState(coordinator, database, user)
 
     @property
     def is_empty(self) -> bool:
@@ -207,9 +207,9 @@ def restore_under(lock: ClusterLock, found: FormerState) -> list[str]:
         lock.release()
 
 
-def _read(path: Path) -> _Document:
+def _read(path: Path) -> _StoredState:
     try:
-        return _DOCUMENT.validate_python(parse_json(path.read_bytes()))
+        return _STORED_STATE.validate_python(parse_json(path.read_bytes()))
     except (OSError, ValueError, FormatError) as error:
         hint = "restore the settings by hand, then delete it"
         raise InputError(f"cannot be read: {error}", path=path, hint=hint) from error
