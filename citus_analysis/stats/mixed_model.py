@@ -8,7 +8,7 @@ of freedom; Satterthwaite's are computed here from the expected information of b
 
 The model is used only if an F test shows at 5 % that iterations differ. A variance above 0 is not enough: two unrelated
 sets have one in half of all cases, and choosing the smaller of two errors claims a difference too often (6.6 % at a
-level of 5 %; docs/statistics.md has the table).
+level of 5 %).
 
 References:
     Pinheiro, J. C. and Bates, D. M. (2000). Mixed-Effects Models in S and S-PLUS, chapter 2.
