@@ -95,8 +95,8 @@ def answer_open_questions(level: float = LEVEL) -> OpenQuestions:
             "How many connections does the memory of a node allow?",
             "conclusion, future work",
             "experiment connection-memory; connections --memory GB",
-            "The command says so for your runs; more workers hardly allow more connections in all, because each "
-            "client's session has connections to the other workers.",
+            "The command says so for your runs: how much memory each process takes, and how many connections between "
+            "the nodes the sessions of clients have.",
             "measured memory of each process",
         ),
         (
@@ -157,7 +157,9 @@ def _answer_wal_writer(runs: pl.DataFrame, level: float) -> str:
         told = told or bool(decided)
         low, high = min(ratio.estimate for _, ratio in others), max(ratio.estimate for _, ratio in others)
         verb = "differs" if len(decided) == 1 else "differ"
-        found = f"{join_words(decided)} {verb} from the defaults" if decided else "none is told from the defaults"
+        found = (
+            f"{join_words(decided)} {verb} from the defaults" if decided else "none is distinguished from the defaults"
+        )
         said.append(
             f"with synchronous_commit = {commit}, {len(others)} other settings gave {format_number(low)} to "
             f"{format_number(high)} times the throughput of the defaults, of which {found}"
@@ -182,7 +184,9 @@ def _answer_workloads(runs: pl.DataFrame, level: float) -> str:
     found = [f"{threads} for {join_words(sorted(names))}" for threads, names in sorted(best.items())]
     text = f"Of {join_words([str(one) for one in measured])} connections, most operations per second with "
     text += join_words(found)
-    return f"{text}; not told from the second best: {join_words(sorted(undecided))}." if undecided else f"{text}."
+    return (
+        f"{text}; not distinguished from the second best: {join_words(sorted(undecided))}." if undecided else f"{text}."
+    )
 
 
 def _answer_pool_size(runs: pl.DataFrame, level: float) -> str:
@@ -212,13 +216,19 @@ def _answer_pooler(runs: pl.DataFrame, level: float) -> str:
 
 def _answer_parent_work() -> str:
     shares = pl.read_csv(find_shipped_folder("published") / _FOLDER / "parent_work.csv")
-    of = shares.group_by("shared_object").agg(pl.col("self_percent").sum()).sort("self_percent", descending=True)
-    total = float(of["self_percent"].sum())
-    parts = [f"{share / total:.0%} in {name}" for name, share in of.head(4).iter_rows()]
+    objects = shares.group_by("shared_object").agg(pl.col("self_percent").sum()).sort("self_percent", descending=True)
+    total = float(shares["self_percent"].sum())
+    parts = [f"{share / total:.0%} in {name}" for name, share in objects.head(4).iter_rows()]
     named = shares.drop_nulls("symbol").filter(pl.col("shared_object") != "[kernel.kallsyms]")
+    named = named.sort("self_percent", descending=True, maintain_order=True)
     names = [f"{symbol} ({share / total:.1%})" for _, symbol, share in named.head(_MOST_FUNCTIONS).iter_rows()]
-    text = f"Of the coordinating sessions' CPU time, {join_words(parts)}; no function stands out: beside the kernel's, "
-    return f"{text}the largest are {join_words(names)}.".replace("%", " %")
+    text = f"Of the coordinating sessions' CPU time, {join_words(parts)}"
+    if not names:
+        return f"{text}; no function beside the kernel's is named.".replace("%", " %")
+    largest = named["self_percent"].max()
+    most = f"no named function beside the kernel's has more than {largest / total:.1%}"  # type: ignore[operator] # numbers
+    verb = "is" if len(names) == 1 else "are"
+    return f"{text}; {most}: the largest {verb} {join_words(names)}.".replace("%", " %")
 
 
 def _rates(runs: pl.DataFrame) -> Floats:

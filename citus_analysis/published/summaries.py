@@ -74,6 +74,32 @@ def _summarise_published_row(row: Row, size: str, level: float) -> dict[str, obj
     }
 
 
+def count_interval_origins(rows: Frame) -> dict[str, int]:
+    """How many stated intervals follow from the deviation of their row, at some number of runs, and by which quantile.
+
+    Args:
+        rows: frame of ``schema.TABLES["published"]``; rows without a deviation or an interval are left out.
+
+    Returns:
+        Numbers of intervals by the `normal` quantile, by Student's `t` only, and by `neither`.
+
+    Example:
+        >>> from citus_analysis.published import published
+        >>> count_interval_origins(published("thesis", "5.7"))
+        {'normal': 5, 't': 0, 'neither': 0}
+    """
+    origins = dict.fromkeys(("normal", "t", "neither"), 0)
+    for row in iterate_table_rows(group_result_tables(convert_to_polars(rows))):
+        stated = get_stated_interval(row)
+        if stated is None or not row.states("sigma"):
+            continue
+        if infer_repetitions(stated, "normal"):
+            origins["normal"] += 1
+        else:
+            origins["t" if infer_repetitions(stated, "t") else "neither"] += 1
+    return origins
+
+
 def make_runs_with_moments(mean: float, sd: float, n: int) -> NDArray[np.float64]:
     """Values with exactly this mean and standard deviation, for a fit to summaries.
 

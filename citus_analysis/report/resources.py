@@ -71,7 +71,7 @@ TEMPLATES: Final = {
     "device: none": "No sample of a device with a timestamp was taken during a run.",
     "checkpoints": "Device requests took {ratio:.2g} times as long during checkpoints as otherwise ({low:.2g} to "
     "{high:.2g}; geometric mean of {systems}).",
-    "perf": "{shares}. Most time was spent in {symbol}, {percent:.1f} % ({mean}).{skid}",
+    "perf": "{shares}. The function with the largest share is {symbol}, {percent:.1f} % ({mean}).{skid}",
     "perf: all samples": "Of all samples of perf in {resource}, {parts}",
     "perf: named samples": "perf's report of {resource} names the functions of {named} % of all samples: {parts}",
     "perf: none": "perf recorded no functions in these runs.",

@@ -504,7 +504,9 @@ TEMPLATES: Final = {
     "no size": "No run states its number of workers or of threads, so that there is no series; {hint}.",
     "unknown size": "Of {runs} ({resources}) the number of {axis} is not known, so that no series shares {them} with "
     "the others; {hint}.",
-    "few runs": "{points} rest on fewer than 3 runs: their intervals are very wide or absent.",
+    "few runs": "{points} {rest} on fewer than 3 runs: {intervals}.",
+    "few runs: without": "{number} {have} no interval",
+    "few runs: widest": "the widest interval is {low} to {high} times its mean",
     "entry changes": "In the {set_up}, clients connect to different nodes as {axis} change ({places}): {axis} are not "
     "the only difference between these runs.",
     "entry changes: each": "at {sizes} through the {entry}",
@@ -738,9 +740,26 @@ def write_scalability_warnings(selection: Selection, studies: Sequence[ScalingPa
     for study in studies:
         inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
         notes += write_axis_caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])
-    if few := sum(study.means.filter(pl.col("n") < 3).height for study in studies):
-        notes.append(TEMPLATES["few runs"].format(points=pluralize(few, "point")))
-    return list(dict.fromkeys(notes))
+    few = [study.means.filter(pl.col("n") < 3).select("mean", "low", "high") for study in studies]
+    return list(dict.fromkeys([*notes, *_write_few_runs(pl.concat(few))] if few else notes))
+
+
+def _write_few_runs(points: pl.DataFrame) -> list[str]:
+    """What the intervals of means of fewer than 3 runs say: how many are absent, and how wide the widest is."""
+    if points.is_empty():
+        return []
+    known = points.filter(pl.col("low").is_finite(), pl.col("high").is_finite(), pl.col("mean") > 0)
+    said = []
+    if without := points.height - known.height:
+        have = "has" if without == 1 else "have"
+        said.append(TEMPLATES["few runs: without"].format(number=spell_number(without), have=have))
+    if known.height:
+        ends = known.select(pl.col("low", "high") / pl.col("mean"))
+        low, high = ends.sort(pl.col("high") - pl.col("low")).row(-1)
+        said.append(TEMPLATES["few runs: widest"].format(low=format_number(low), high=format_number(high)))
+    rest = "rests" if points.height == 1 else "rest"
+    points_text = pluralize(points.height, "point")
+    return [TEMPLATES["few runs"].format(points=points_text, rest=rest, intervals="; ".join(said))]
 
 
 def write_axis_caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:

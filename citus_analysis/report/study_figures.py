@@ -22,6 +22,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.plots import plot_connections, plot_device, plot_histograms, plot_nodes, plot_spans
 from citus_analysis.published import judge_claims, published
 from citus_analysis.published.claims import JudgedClaims
+from citus_analysis.published.summaries import count_interval_origins
 from citus_analysis.report.comparison import (
     SideBySide,
     hardware_by_size,
@@ -63,10 +64,12 @@ TEMPLATES: Final = {
     "claim without data": "Neither printed numbers nor these runs bear on it.",
     "printed": "{key}: numbers that the thesis prints.",
     "counterpart": "The counterpart of {key} in this dataset; the page {page} shows it in full ({name}).",
-    "models": "The thesis fits a polynomial; the curves here are models that explain why throughput stops growing.",
+    "models": "The thesis fits a polynomial; the curves here are those of the models in the table.",
     "groups": "{what} of this dataset: {groups}.",
-    "fits none": "The thesis' intervals fit none of its deviations; those here are Student's t on the logarithm.",
-    "normal quantile": "The thesis' intervals are by the normal quantile; those here are Student's t on the logarithm.",
+    "intervals": "Of the thesis' {number}, {origins}; intervals here are Student's t on the logarithm.",
+    "intervals: normal": "{count} {follow} from the deviation beside {them} by the normal quantile",
+    "intervals: t": "{count} {follow} from the deviation beside {them} by Student's t",
+    "intervals: neither": "{count} {follow} from the deviation beside {them} at no number of runs",
 }
 
 
@@ -362,6 +365,20 @@ def _describe_bar_groups(bars: SideBySide) -> str:
     return TEMPLATES["groups"].format(what=what, groups=join_words(groups)) if groups else ""
 
 
+def describe_stated_intervals(table: str) -> str:
+    """From which quantile the intervals of a table of the thesis follow; empty if it has none with a deviation."""
+    origins = count_interval_origins(published(_SOURCE, table))
+    words = [
+        TEMPLATES[f"intervals: {origin}"].format(
+            count=count, follow="follows" if count == 1 else "follow", them="it" if count == 1 else "them"
+        )
+        for origin, count in origins.items()
+        if count
+    ]
+    number = pluralize(sum(origins.values()), "interval")
+    return TEMPLATES["intervals"].format(number=number, origins=join_words(words)) if words else ""
+
+
 def _make_systems_table(material: StudyMaterial) -> MadeItem:
     bars = systems_by_workload(material.selection, level=material.level)
     return MadeItem([], bars.table(), _describe_bar_groups(bars))
@@ -559,12 +576,12 @@ _ITEMS: Final = (
         "Table 5.6", "mean, standard deviation and interval by connections",
         ("scalability", "throughput_wide_by_threads"),
         'ca.report.scaling_panels(selection, "threads").table("throughput")', _THREADS,
-        lambda one: MadeItem([], one.panels["threads"].table("throughput"), TEMPLATES["fits none"]),
+        lambda one: MadeItem([], one.panels["threads"].table("throughput"), describe_stated_intervals("5.6")),
     ),
     StudyItem(
         "Table 5.7", "mean, standard deviation and interval by workers", ("scalability", "configurations"),
         "ca.report.configuration_table(selection)", "runs",
-        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), TEMPLATES["normal quantile"]),
+        lambda one: MadeItem([], configuration_table(one.selection, level=one.level), describe_stated_intervals("5.7")),
     ),
     StudyItem(
         "Table 5.8", "percentiles of SELECT on the server beside the clients' latency", ("profile", "percentiles"),

@@ -117,7 +117,8 @@ def test_of_the_reports_of_the_largest_recording_the_one_that_lost_least_counts(
     study = study_resources(tables(perf_symbols=perf))
     assert study.symbols.select("symbol", "mean_percent").rows() == [("g", 99.0)]
     assert str(state_resources(study)[-1]) == (
-        "Of all samples of perf in r, 99 % were in postgres. Most time was spent in g, 99.0 % (one recording)."
+        "Of all samples of perf in r, 99 % were in postgres. The function with the largest share is g, 99.0 % "
+        "(one recording)."
     )
 
 

@@ -60,6 +60,20 @@ def test_a_setting_that_matters_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "of which wal_writer_delay=10ms wal_writer_flush_after=0 differs from the defaults" in answer
 
 
+def test_the_largest_function_is_that_of_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answer = get_answer("spend its time in")
+    assert "no named function beside the kernel's has more than 2.4 %: the largest are hash_search" in answer
+    rows = [("[kernel.kallsyms]", "idle", 40.0), ("postgres", None, 5.0), ("postgres", "small", 1.0)]
+    work = pl.DataFrame(
+        [*rows, ("postgres", "large", 54.0)], schema=["shared_object", "symbol", "self_percent"], orient="row"
+    )
+    (tmp_path / "open_questions").mkdir()
+    work.write_csv(tmp_path / "open_questions" / "parent_work.csv")
+    monkeypatch.setattr(open_questions, "find_shipped_folder", lambda _: tmp_path)
+    found = open_questions._answer_parent_work()
+    assert found.endswith("has more than 54.0 %: the largest are large (54.0 %) and small (1.0 %).")
+
+
 def test_each_named_experiment_is_shipped() -> None:
     folder = find_shipped_folder("experiments")
     named = answer_open_questions().rows["answered_by"].str.extract_all(r"experiment [\w-]+").explode().drop_nulls()

@@ -8,7 +8,12 @@ import pytest
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published import published, read_published
-from citus_analysis.published.summaries import make_runs_with_moments, summarise_published_rows
+from citus_analysis.published.summaries import (
+    count_interval_origins,
+    make_runs_with_moments,
+    summarise_published_rows,
+)
+from citus_analysis.report.study_figures import describe_stated_intervals
 
 
 def test_table_5_7_with_the_n_its_intervals_imply() -> None:
@@ -19,6 +24,13 @@ def test_table_5_7_with_the_n_its_intervals_imply() -> None:
     assert frame.row(0, named=True)["stated_low"] == 60_398.15
     # 62479 - t(0.975; 4) 2374.32 / sqrt(5), t = 2.776445
     assert frame.row(0, named=True)["low"] == pytest.approx(62_479 - 2.776445 * 2_374.32 / 5**0.5)
+
+
+def test_intervals_are_said_to_follow_from_what_they_follow_from() -> None:
+    assert count_interval_origins(published("thesis", "5.6")) == {"normal": 0, "t": 0, "neither": 4}
+    assert "5 follow from the deviation beside them by the normal quantile" in describe_stated_intervals("5.7")
+    assert "4 follow from the deviation beside them at no number of runs" in describe_stated_intervals("5.6")
+    assert describe_stated_intervals("5.5") == ""
 
 
 def test_a_stated_n_goes_before_an_implied_one() -> None:

@@ -765,8 +765,8 @@ def state_device(truth: Truth, said: Said) -> Expected:
     "resources",
     "perf's report of <text> names the functions of <n> % of all samples: <n> % in postgres, <n> % in the "
     "kernel, <n> % in "
-    "libc and <n> % elsewhere. Most time was spent in <text>, <n> % (one recording). The event cpu-clock is a "
-    "timer: its "
+    "libc and <n> % elsewhere. The function with the largest share is <text>, <n> % (one recording). "
+    "The event cpu-clock is a timer: its "
     "samples fall where interrupts are let in again, so that functions of the kernel that keep them out are "
     "counted under "
     "those that let them in (_raw_spin_unlock_irqrestore, finish_task_switch).",
