@@ -34,6 +34,7 @@ from citus_analysis.spans.executions import (
     record_columns,
 )
 from citus_analysis.spans.ordered_arrays import AnyIntegers, Indices
+from citus_analysis.spans.pairing import is_silent
 from citus_analysis.spans.record_order import USED, number_record_files, sort_record_rows, stitch_records
 from citus_analysis.spans.spilling import Arrays, Restore, Spill, SpilledGroups
 
@@ -216,7 +217,7 @@ class SessionStore:
         linked = _number_executions(executions, np.flatnonzero(of_child | failed), self._first)
         self._linked.add(self._cells.numbers(linked["executions"]["gpid"], linked["executions"]["shard_id"]), linked)
         self._failed.append(_number_executions(executions, np.flatnonzero(failed), self._first))
-        silent = _number_executions(executions, np.flatnonzero(_is_silent_execution(executions)), self._first)
+        silent = _number_executions(executions, _find_silent_executions(executions), self._first)
         self._silent.add(self._cells.numbers(silent["executions"]["gpid"], np.zeros(1, np.int64)), silent)
         tasks = done["tasks"]
         self._surplus += int((of_child & ~failed).sum()) - len(tasks)
@@ -276,14 +277,13 @@ class SessionStore:
         return Sessions(self.files, **build_execution_frames(chunk.restore(), numbers, self.files, self._texts))
 
 
-def _is_silent_execution(executions: NDArray[np.void]) -> NDArray[np.bool_]:
-    """As :func:`~citus_analysis.spans.pairing.is_silent`, for those whose session is known to others."""
-    says = np.zeros(len(executions), np.bool_)
-    for name in ("has_tasks", "has_locals", "failed", "is_child"):
-        says |= executions[name] == 1
-    whole = (executions["opened"] == 1) & (executions["closed"] == 1)
-    valued = (executions["values_hash"] != 0) & (executions["gpid"] != NOTHING_THERE)
-    return np.asarray(whole & ~says & valued)
+def _find_silent_executions(executions: NDArray[np.void]) -> Indices:
+    """Places of the silent ones (:func:`~citus_analysis.spans.pairing.is_silent`) whose session is known to others."""
+    rule = is_silent()
+    columns = [pl.Series(name, np.ascontiguousarray(executions[name])) for name in rule.meta.root_names()]
+    frame = pl.DataFrame([one if one.name == "values_hash" else one == 1 for one in columns])
+    silent = frame.select(rule).to_series().to_numpy()
+    return np.flatnonzero(silent & (executions["gpid"] != NOTHING_THERE))
 
 
 def _number_executions(executions: NDArray[np.void], chosen: Indices, first: int) -> Arrays:
