@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -318,6 +319,23 @@ class Labels:
             if folder == self.root:
                 break
         return (by_pattern or {}) | stated
+
+    def find_ignored(self, path: Path) -> Path | None:
+        """The nearest label file above the root that states facts about a file; None if none does.
+
+        A label file there that is malformed may be another tool's, and is passed over.
+        """
+        for folder in self.root.parents:
+            with suppress(InputError):
+                rows, patterns = self._of(folder)
+                if rows or patterns:
+                    whole = path.relative_to(folder).as_posix()
+                    relative = strip_compression_suffix(whole)
+                    if relative in rows or whole in rows:
+                        return folder / LABEL_FILES[0]
+                    if any(pattern.facts(relative) is not None for pattern in patterns):
+                        return folder / LABEL_FILES[1]
+        return None
 
     def is_label_file(self, path: Path) -> bool:
         """A file states facts about others; a `runs.csv` of another tool does not."""

@@ -638,7 +638,8 @@ def ingest(
             raise _make_unusable_error(given, plan, found.problems)
         with store.writable(known, pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
-            return _IngestPass(manifest, store, pool, gauge, problems).run(plan, strict=strict)
+            hints = identifier.list_ignored_labels()
+            return _IngestPass(manifest, store, pool, gauge, problems, hints).run(plan, strict=strict)
 
 
 @contextmanager
@@ -776,6 +777,7 @@ class _IngestPass:
     pool: Pool
     gauge: _Gauge
     messages: list[str]
+    hints: list[str]
     counts: Counter[str] = field(default_factory=Counter)
     design: FileDesign = field(default_factory=FileDesign)
     copies: list[str] = field(default_factory=list)
@@ -1067,7 +1069,7 @@ class _IngestPass:
             ),
             design=tuple(self.design.remarks),
             copies=tuple(self.copies),
-            hints=tuple(write_advice(self.manifest)),
+            hints=(*self.hints, *write_advice(self.manifest)),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.dataset.identity import Facts, Identity, Labels, convert_facts, name_facts, split_facts
 from citus_analysis.dataset.source_files import SourceFile
-from citus_analysis.dataset.walk import FoundFile, convert_path_to_text, is_there
+from citus_analysis.dataset.walk import FoundFile, convert_path_to_text, display, is_there
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.config import load_config
@@ -37,6 +37,7 @@ class Identifier:
     """
 
     meta: Facts
+    _ignored: dict[Path, Path] = field(default_factory=dict)
     _labels: dict[Path, Labels] = field(default_factory=dict)
     _resources: dict[Path, _Resource | None] = field(default_factory=dict)
 
@@ -48,7 +49,11 @@ class Identifier:
         """
         resource = self._find_resource(found)
         labels = self._labels.setdefault(found.root, Labels(found.root))
-        stated = labels.facts(found.path) | self.meta
+        labelled = labels.facts(found.path)
+        local = found.archive is None and found.origin is None
+        if local and not labelled and (above := labels.find_ignored(found.path)):
+            self._ignored.setdefault(above, found.root)
+        stated = labelled | self.meta
         in_study = any(part in FOLDERS for part in found.path.relative_to(resource.folder).parts[:-1])
         named = name_facts(
             convert_path_to_text(Path(found.path.name)), str(resource.facts.get("resource") or resource.folder.name)
@@ -73,6 +78,14 @@ class Identifier:
             stated={name: str(value) for name, value in self.meta.items()},
             states_facts=labels.is_label_file(found.path),
         )
+
+    def list_ignored_labels(self) -> list[str]:
+        """One line for each label file above what was given, which names files in it and is not used."""
+        return [
+            f"{display(label)} names files in {display(root)} and is not used, because it lies above it "
+            f"(ingest {display(label.parent)}, or put the file into {display(root)})"
+            for label, root in sorted(self._ignored.items())
+        ]
 
     def _find_resource(self, found: FoundFile) -> _Resource:
         for folder in found.path.parents:

@@ -66,6 +66,25 @@ def test_files_that_state_facts_are_none_of_them(tree: Tree, out: Path) -> None:
     assert "1 not recognised" in str(summary)
 
 
+@pytest.mark.usefixtures("tiny_formats")
+def test_facts_stated_above_what_was_given_are_said_not_to_be_used(tree: Tree, out: Path) -> None:
+    root = tree(
+        {
+            "lab/first.txt": client(10.0),
+            "identity.yml": "files:\n  - {pattern: '{resource}/first.txt', meta: {system: citus, phase: run}}\n",
+            "runs.csv": "file,threads\nother/first.txt,3\n",
+        }
+    )
+    (hint,) = ingest(root / "lab", out).hints
+    assert hint == (
+        f"{root}/identity.yml names files in {root}/lab and is not used, because it lies above it "
+        f"(ingest {root}, or put the file into {root}/lab)"
+    )
+    assert ingest(root, out.with_name("whole")).hints == ()
+    (root / "identity.yml").write_text("files: [{unlike: ours}]")
+    assert ingest(root / "lab", out).hints == ()
+
+
 def test_a_flat_tree_is_told_what_it_lacks_for_traces(tmp_path: Path, out: Path) -> None:
     root = tmp_path / "flat"
     root.mkdir()
