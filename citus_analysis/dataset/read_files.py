@@ -38,7 +38,8 @@ class ReadFiles(DisplayMixin):
 
     Attributes:
         summary: what was read, and what was noticed.
-        dataset: the tables as a dataset, for everything that takes one; its files are removed with this object.
+        dataset: the tables as a dataset, for everything that takes one; its files are removed when neither this object
+            nor the dataset is used any more.
     """
 
     summary: IngestSummary
@@ -114,7 +115,7 @@ def read(
         out = Path(stack.enter_context(TemporaryDirectory(prefix="citus-analysis-"))) / "dataset"
         summary = ingest(sources, out, jobs=jobs, format=format, meta=meta)
         found = ReadFiles(summary, open_dataset(out))
-        weakref.finalize(found, stack.pop_all().close)
+        weakref.finalize(found.dataset, stack.pop_all().close)
     return found
 
 

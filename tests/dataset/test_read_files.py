@@ -37,6 +37,14 @@ def test_its_files_go_with_it() -> None:
     assert rows.height
 
 
+def test_the_dataset_of_one_expression_stays() -> None:
+    dataset = ca.read(LOGS[0]).dataset
+    folder = Path(dataset.path)
+    assert dataset.table("log_events").height
+    del dataset
+    assert not folder.exists()
+
+
 def test_options_and_facts_are_keywords(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text("2026-08-01 10:00:00 IST [7] LOG:  duration: 1.500 ms  statement: SELECT 1\n")
