@@ -474,8 +474,8 @@ def track(
 
     Args:
         datasets: datasets, paths or frames of runs in the order of time, or one of them; the keys of a mapping, or else
-            their folders, name them. Also values in the order of time: a list, or lists by name. The rows of a frame
-            without the column `start_time` are in the order of time.
+            their folders, name them; frames are `frame`, or `frame 1`, `frame 2` ... Also values in the order of time:
+            a list, or lists by name. The rows of a frame without the column `start_time` are in the order of time.
         metrics: one or several metrics of `runs` or `operation_latencies`, or measured columns; by default the only
             measured column, or the throughput.
         pool: columns that do not separate series (such as `family`, if experiments have different names).
@@ -599,7 +599,9 @@ def _name_datasets(datasets: object, metrics: Sequence[str | None]) -> dict[str,
     for number, one in enumerate(several, 1):
         source = _resolve_tracked(one, metrics)
         path = one if isinstance(one, str | PathLike) else getattr(source, "path", None)
-        name = Path(path).name if path else str(number)
+        kind = "frame" if isinstance(source, _RunsOfFrame) else "dataset"
+        kind = "values" if convert_to_numbers(one) is not None else kind
+        name = Path(path).name if path else kind if len(several) == 1 else f"{kind} {number}"
         named[name if name not in named else f"{name} ({number})"] = source
     return named
 

@@ -192,6 +192,16 @@ def test_sentences_name_the_change_and_its_company(changed: Track) -> None:
     assert "(worse); also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
 
 
+def test_what_has_no_name_is_named_by_what_it_is() -> None:
+    values = [100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 90.0, 91.0, 89.0, 90.5, 89.5, 90.0]
+    found = track(pl.DataFrame({"tps": values}))
+    assert found.datasets == ("frame",)
+    assert "run 7 (frame, row 7; before it frame, row 6)" in format_track(found)
+    assert track(values, "tps").datasets == ("values",)
+    halves = [pl.DataFrame({"tps": values[:6]}), pl.DataFrame({"tps": values[6:]})]
+    assert "run 7 (frame 2, row 1; before it frame 1, row 6)" in format_track(track(halves))
+
+
 def test_wrong_calls_are_refused() -> None:
     with pytest.raises(UsageError, match="no dataset"):
         track([])
