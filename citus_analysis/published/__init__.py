@@ -11,7 +11,7 @@ The package has the same name as its main function, so the package itself can be
 
 Example:
     >>> import citus_analysis as ca
-    >>> ca.published("postgres_xc", "1").equals(published("postgres_xc", "1"))
+    >>> ca.published("postgres_xc", "1").equals(ca.published.published("postgres_xc", "1"))
     True
 """
 
