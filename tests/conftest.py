@@ -44,6 +44,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parents[1]
+#: Folders whose tests wait for servers and other processes half of their time.
+WAITING = ("runner", "publish", "dataset/beyond", "agents", "explorer")
 Tree = Callable[[Mapping[str, str | bytes]], Path]
 StartKernels = Callable[[int], AbstractContextManager[Queue["NotebookWorker"]]]
 
@@ -69,10 +71,17 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the other parts of what is marked `sharded` to other values of SHARD."""
+    """Leave the other parts of what is marked `sharded` to other values of SHARD.
+
+    Of parallel workers one begins with the tests that wait, which others leave the processor to meanwhile; what is
+    left at the end are short ones.
+    """
     items[:], others = split_items(items)
     if others:
         config.hook.pytest_deselected(items=others)
+    if hasattr(config, "workerinput"):
+        folders = [ROOT / "tests" / name for name in WAITING]
+        items.sort(key=lambda item: not any(folder in item.path.parents for folder in folders))
 
 
 def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
