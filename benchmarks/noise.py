@@ -1,13 +1,14 @@
 """How well the sources of the variance between runs are named, and what correcting comparisons by them gives.
 
-`python -m benchmarks.noise [simulated] [injected] [canary] [--studies N] [--runs N] [--seconds N] [--out FILE]`
+`python -m benchmarks.noise [simulated] [injected] [canary] [--studies N] [--runs N] [--minutes N] [--out FILE]`
 
 - simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
   two at a time: a program that keeps the server's processor busy, or the clients'; programs that force pages to the
   same disk; checkpoints. `noise` reads the files alone;
-- canary: the throughput with the runner's canary and without it, in pairs.
+- canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
+  which reads, or writes: server, clients and canary on one processor.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,22 +26,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import psutil
 import psycopg
+import scipy.stats
 
 from citus_analysis.bottleneck import noise
 from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.runner import canary_program, run_experiment
-from citus_analysis.runner.experiment import Experiment, parse_experiment
+from citus_analysis.runner.client_programs import list_program_candidates
+from citus_analysis.runner.embedded import Embedded
+from citus_analysis.runner.experiment import EmbeddedTarget, Experiment, parse_experiment
 from citus_analysis.runner.host_samplers import choose_canary_pace
 from citus_analysis.runner.plan import make_plan
 from citus_analysis.runner.schedule import RunnerEvent
@@ -310,44 +318,132 @@ def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict
     }  # fmt: skip
 
 
-def measure_cost_of_canary(folder: Path, pairs: int, seconds: int) -> dict[str, object]:
-    """Throughput with the canary over that without it, in pairs of runs on one server."""
-    experiment = parse_experiment(describe_experiment("cost", 2 * pairs, seconds, canary=False))
-    plan = [run.run_id for run in make_plan(experiment)]
-    rng = np.random.default_rng(SEED)
-    watched = {pair[rng.integers(2)] for pair in zip(plan[::2], plan[1::2], strict=True)}
-    pace = [str(one) for one in choose_canary_pace(1, seconds)]
-    program = Path(canary_program.__file__).read_text(encoding="utf-8")
+# The cost of the canary: within one run of pgbench it works and rests by turns.
 
-    def begin(run_id: str) -> Callable[[], None]:
-        if run_id not in watched:
-            return lambda: None
-        # As the runner does: with its interpreter, and a file for its lines.
-        with (folder / "canary.out").open("wb") as output:
-            running = subprocess.Popen(["python3", "-I", "-c", program, *pace], stdout=output)
+#: Rows of pgbench's tables per client, its clients, and seconds before the first turn.
+SCALE, CLIENTS, SETTLING_S = 5, 4, 5
+SCRIPTS: Final = ("select-only", "simple-update")
+#: Minutes of all scripts unless others are asked for, and seconds to start a server.
+LONGEST_MIN, STARTING_S = 6, 10
+#: Of four turns, those in which the canary works: what changes steadily is then the same for both.
+AWAKE: Final = (0, 3)
+#: Part of the largest and of the smallest differences that a mean leaves out: a turn may be disturbed.
+TRIMMED: Final = 0.1
 
-        def end() -> None:
-            running.terminate()
-            running.wait()
 
-        return end
+def measure_cost_of_canary(folder: Path, script: str, seconds: int, turn_s: int, pace_s: float) -> dict[str, object]:
+    """What the runner's canary costs of the throughput of a server, its clients and itself on one processor.
 
-    run_beside(experiment, folder / "tree", begin)
-    ingest([folder / "tree"], folder / "dataset")
-    runs = open_dataset(folder / "dataset").runs()
-    found = {
-        f"{resource}#{iteration}": rate
-        for resource, iteration, rate in runs.select("resource", "iteration", "throughput_ops_s").iter_rows()
-    }
-    rates = {
-        "with": [found[one if one in watched else other] for one, other in zip(plan[::2], plan[1::2], strict=True)],
-        "without": [found[other if one in watched else one] for one, other in zip(plan[::2], plan[1::2], strict=True)],
-    }
-    judged = compare(rates["with"], rates["without"], blocked=True)
-    ratio = judged.ratio
+    During one run of pgbench, the canary works for some seconds and rests for as many (SIGSTOP), by turns. Each turn
+    is compared with the next, so that what changes slowly does not matter. On one processor that is used up, nothing
+    is for free.
+
+    Args:
+        folder: for the server.
+        script: built-in script of pgbench.
+        seconds: of the run.
+        turn_s: seconds of each turn.
+        pace_s: between two samples of the canary.
+
+    Returns:
+        `ratio` of the throughput with the canary to that without, with its 95 % interval; the same of the throughput
+        per second of CPU time that server and clients got (what it does to their caches); and `cpu`, the canary's own
+        part of the processor in its turns.
+    """
+    cluster = Embedded(EmbeddedTarget(settings={"shared_buffers": "256MB"}), folder / "server")
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {SERVERS_CPU})
+    try:
+        matrix = {"workloads": ["c"], "workers": [0]}
+        cluster.prepare(make_plan(parse_experiment({"name": "cost", "matrix": matrix}))[0].configuration)
+        node = cluster.nodes()[0]
+        reach = ["-h", node.host, "-p", str(node.port), "-U", "postgres", "postgres"]
+        pgbench = next(path for path in list_program_candidates("pgbench"))
+        make: list[str | Path] = [pgbench, "--initialize", "--quiet", f"--scale={SCALE}", *reach]
+        subprocess.run(make, check=True, capture_output=True)
+        load: list[str | Path] = [
+            *(pgbench, "--no-vacuum", f"--client={CLIENTS}", "--protocol=prepared", "--progress=1"),
+            *(f"--time={seconds}", f"--builtin={script}", *reach),
+        ]
+        pid = find_servers(folder)[0][0]
+        lines = list(alternate_canary(load, pid, folder / "canary.out", turn_s, pace_s))
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        cluster.stop()
+    turns = [lines[at : at + turn_s] for at in range(0, len(lines) - turn_s + 1, turn_s)]
+    awake = np.array([one[0].awake for one in turns])
+    rates = np.array([np.mean([line.rate for line in one]) for one in turns])
+    used = np.array([sum(line.used_s for line in one) for one in turns])
+    passed = sum(line.passed_s for line in lines if line.awake)
     return {
-        "pairs": pairs, "seconds": seconds, "ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, **rates
+        "script": script, "seconds": seconds, "turn_s": turn_s, "pace_s": pace_s, "pairs": len(turns) // 2,
+        "throughput": float(rates.mean()),
+        "ratio": estimate_ratio(np.log(rates), awake),
+        "ratio_per_cpu_second": estimate_ratio(np.log(rates / used), awake),
+        "cpu": sum(line.canary_s for line in lines if line.awake) / passed,
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A status line of pgbench: throughput, and CPU seconds of the load and of the canary, which worked or rested."""
+
+    awake: bool
+    rate: float
+    passed_s: float
+    used_s: float
+    canary_s: float
+
+
+def alternate_canary(
+    load: Sequence[str | Path], server: int, output: Path, turn_s: int, pace_s: float
+) -> Iterator[Line]:
+    """Status lines of a load beside which the runner's canary works and rests by turns."""
+    program = Path(canary_program.__file__).read_text(encoding="utf-8")
+    pace = choose_canary_pace(pace_s, None)
+    arguments = ["python3", "-I", "-S", "-c", program, *map(str, pace)]
+    with (
+        output.open("wb") as sink,
+        subprocess.Popen(load, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running,
+        subprocess.Popen(arguments, stdout=sink) as canary,
+    ):
+        assert running.stderr is not None
+        awake, before, number = True, (math.nan, math.nan, math.nan), 0
+        for line in running.stderr:
+            found = re.match(r"progress: [0-9.]+ s, ([0-9.]+) tps", line)
+            if found is None:
+                continue
+            now = (time.monotonic(), measure_cpu_time(server, running.pid), measure_cpu_time(canary.pid))
+            number += 1
+            if number > SETTLING_S:
+                yield Line(awake, float(found[1]), *(one - other for one, other in zip(now, before, strict=True)))
+            before = now
+            if number >= SETTLING_S and (number - SETTLING_S) % turn_s == 0:
+                awake = (number - SETTLING_S) // turn_s % 4 in AWAKE
+                canary.send_signal(signal.SIGCONT if awake else signal.SIGSTOP)
+        canary.kill()
+
+
+def measure_cpu_time(*pids: int) -> float:
+    """Seconds of CPU time of processes and their children, which the kernel counts in nanoseconds."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
+            for one in (psutil.Process(pid), *psutil.Process(pid).children()):
+                total += int(Path(f"/proc/{one.pid}/schedstat").read_text(encoding="ascii").split()[0])
+    return total / 1e9
+
+
+def estimate_ratio(logs: Floats, awake: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """Turns with the canary over the turns after or before them: trimmed mean of pairs, and Yuen's interval."""
+    even = len(logs) // 2 * 2
+    differences = np.sort((logs[0:even:2] - logs[1:even:2]) * np.where(awake[0:even:2], 1, -1))
+    left_out, n = int(TRIMMED * len(differences)), len(differences)
+    kept = differences[left_out : n - left_out]
+    spread = np.clip(differences, kept[0], kept[-1]).std(ddof=1) / ((1 - 2 * TRIMMED) * math.sqrt(n))
+    half = float(scipy.stats.t.ppf(0.975, len(kept) - 1)) * spread
+    ends = {"estimate": kept.mean(), "low": kept.mean() - half, "high": kept.mean() + half}
+    return {name: float(np.exp(one)) for name, one in ends.items()}
 
 
 def main() -> None:
@@ -358,12 +454,16 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=len(STUDIES), help="injected ones, in turn over sources")
     parser.add_argument("--first", type=int, default=0, help="number of the first injected study")
     parser.add_argument("--runs", type=int, default=18, help="runs of an injected study")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="no injected study begins after this time")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="no injected study begins after this time; all of the canary"
+    )
     parser.add_argument("--seconds", type=int, default=4, help="of a run")
-    parser.add_argument("--pairs", type=int, default=20, help="of runs with the canary and without it")
+    parser.add_argument("--turn", type=int, default=2, help="seconds in which the canary works, and rests")
+    parser.add_argument("--pace", type=float, default=1, help="seconds between two samples of the canary")
+    parser.add_argument("--script", choices=SCRIPTS, action="append", help="of pgbench (default: both)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    kept = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    kept: dict[str, Any] = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
 
     def keep(**results: object) -> None:
         # After each study, so that a measurement that is stopped leaves those before.
@@ -377,7 +477,12 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp(prefix="noise-"))
         try:
             if part == "canary":
-                keep(canary=measure_cost_of_canary(folder, given.pairs, given.seconds))
+                scripts = given.script or SCRIPTS
+                seconds = round(60 * min(given.minutes, LONGEST_MIN) / len(scripts)) - STARTING_S
+                for script in scripts:
+                    cost = measure_cost_of_canary(folder / script, script, seconds, given.turn, given.pace)
+                    others = [one for one in kept.get("canary", []) if one["script"] != script]
+                    keep(canary=sorted([*others, cost], key=itemgetter("script")))
                 continue
             first = time.monotonic()
             for number in range(given.first, given.first + given.studies):

@@ -1065,7 +1065,7 @@ _TABLES: Final = (
             Column(
                 "work",
                 make_enum_type(CANARY_WORKS),
-                "cpu = additions, memory = copies of 4 MiB, system = bytes through a pipe, wakeup = sleeps of a "
+                "cpu = additions, memory = reads of distant lines, system = bytes through a pipe, wakeup = sleeps of a "
                 "millisecond, disk = pages of 8 KiB forced to the disk",
             ),
             Column("operations", INT64, "number of units of this work"),

@@ -3,13 +3,13 @@ r"""A fixed piece of work of the runner, timed each second on every host: how fa
 Tables: `canaries` and `foreign_samples`. Each line of the first is a time in UTC, the kind of work, the number of its
 units, and the microseconds of CPU time and of time that they took::
 
-    canary 2026-11-28 12:00:00.120456 cpu 20000 812.4 815.0
-    canary 2026-11-28 12:00:00.121301 memory 1 640.2 641.9
-    canary 2026-11-28 12:00:00.121988 system 200 251.0 251.7
-    canary 2026-11-28 12:00:00.122260 wakeup 3 61.0 3190.4
-    canary 2026-11-28 12:00:00.125511 disk 1 45.2 1822.9
+    canary 2026-11-28 12:00:00.120456 cpu 5000 103.4 104.3
+    canary 2026-11-28 12:00:00.120593 memory 4096 81.8 82.5
+    canary 2026-11-28 12:00:00.120710 system 50 29.3 29.8
+    canary 2026-11-28 12:00:00.120762 wakeup 1 55.0 1111.7
+    canary 2026-11-28 12:00:00.121893 disk 1 94.1 1471.5
 
-`cpu` adds integers, `memory` copies blocks of 4 MiB, `system` sends bytes through a pipe, `wakeup` sleeps for a
+`cpu` adds integers, `memory` reads distant lines of memory, `system` sends bytes through a pipe, `wakeup` sleeps for a
 millisecond, and `disk` forces a page of 8 KiB to the disk. The lines of one second are one sample, which begins with
 `cpu`. Of the first three, the units per second of *CPU time* say what a CPU second was worth; of the others, the time
 counts.

@@ -2,10 +2,11 @@
 
 This text runs alone, with the Python that a host has: it imports nothing but the standard library. A run's throughput
 can then be compared with what the same machine did at the same moments (:mod:`citus_analysis.formats.canary`). One
-sample takes 1 to 4 ms of CPU time, so that a sample each second takes less than half a per cent of a processor.
+sample takes half a millisecond of CPU time, and 256 KiB of the caches.
 
 Each sample ends with the CPU time of the programs that are not the run's own: all that it sees in `/proc`, except the
-kernel's, servers and load generators by their names, and the programs that its own parent started.
+kernel's, servers and load generators by their names, and the programs that its own parent started. It ends with its
+parent, too.
 
 Arguments: seconds between two samples, and samples for each write to the disk.
 """
@@ -14,11 +15,13 @@ import math
 import os
 import signal
 import sys
-import tempfile
 import time
 
-#: Bytes of the block that is copied: more than the second level of caches holds.
-BLOCK_BYTES = 4 << 20
+#: Additions, bytes through a pipe, and sleeps of a millisecond in a sample.
+ADDITIONS, PIPED_BYTES, SLEEPS = 5000, 50, 1
+#: Bytes of the block of which a sample reads a byte of each kilobyte, 4096 in all. A line of the caches comes again
+#: after 16 samples, when as many bytes as the block has were read: more than the second level of caches holds.
+BLOCK_BYTES, STRIDE_BYTES, LINE_BYTES = 4 << 20, 1 << 10, 64
 #: Bytes of a write to the disk, which are those of a page.
 PAGE_BYTES = 8192
 #: Programs of the run, wherever they were started.
@@ -28,7 +31,7 @@ OWN_PROGRAMS = (
     *("k6", "jmeter", "perf", "iostat", "vmstat", "pidstat"),
 )
 #: Largest part of a processor for counting the CPU time of other programs: it is counted less often if there are many.
-LARGEST_PART = 0.004
+LARGEST_PART = 0.001
 #: Flag of the kernel's threads in `/proc/PID/stat`.
 KERNEL_THREAD = 0x00200000
 
@@ -40,9 +43,9 @@ def add_integers(number: int) -> None:
         total += one
 
 
-def copy_block(block: bytes, target: bytearray) -> None:
-    """A copy of a block of memory, to where memory is allocated already."""
-    target[:] = block
+def read_lines(block: bytes, number: int) -> None:
+    """Reads of distant lines of memory, of which no two of successive numbers are the same."""
+    block[number * LINE_BYTES % STRIDE_BYTES :: STRIDE_BYTES]
 
 
 def pass_through_pipe(number: int, read_end: int, write_end: int) -> None:
@@ -64,8 +67,16 @@ def force_page(file: int, page: bytes) -> None:
     os.fdatasync(file)
 
 
+def open_nameless_file() -> int:
+    """A file in the folder for temporary files, of which nothing is left; the module `tempfile` costs 10 ms."""
+    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"canary-{os.getpid()}")  # noqa: PTH118, S108
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    os.unlink(path)  # noqa: PTH108 - no other module
+    return file
+
+
 class Stopwatch:
-    """Prints a line for a piece of work: time, work, number of its units, and µs of CPU time and of time it took."""
+    """Writes a line for a piece of work: time, work, number of its units, and µs of CPU time and of time it took."""
 
     def __init__(self, work: str, units: int) -> None:
         self.work, self.units = work, units
@@ -77,7 +88,6 @@ class Stopwatch:
     def __exit__(self, *error: object) -> None:
         used, passed = time.thread_time() - self.used, time.perf_counter() - self.begin
         sys.stdout.write(f"canary {stamp(self.now)} {self.work} {self.units} {used * 1e6:.1f} {passed * 1e6:.1f}\n")
-        sys.stdout.flush()
 
 
 def stamp(now: float) -> str:
@@ -89,14 +99,22 @@ class Process:
     """A process as `/proc/PID/stat` describes it: parent, program, and ticks of its own and of ended children."""
 
     def __init__(self, pid: int) -> None:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read each second for each process
-            head, _, rest = file.read().rpartition(b")")
-        fields = rest.split()
-        name = head.partition(b"(")[2].decode("ascii", "replace")
-        self.program = "".join(one if one.isalnum() or one in "-.:+" else "_" for one in name) or "_"
+        # Each second for each process: a file object would cost more than the reading.
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            head, _, rest = os.read(file, 4096).rpartition(b")")
+        finally:
+            os.close(file)
+        fields = rest.split(None, 21)
+        self.name = head.partition(b"(")[2].decode("ascii", "replace")
         self.parent, self.is_kernels = int(fields[1]), bool(int(fields[6]) & KERNEL_THREAD)
         self.own, self.ended = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
         self.begin = int(fields[19])
+
+    @property
+    def program(self) -> str:
+        """Its name, as a word."""
+        return "".join(one if one.isalnum() or one in "-.:+" else "_" for one in self.name) or "_"
 
 
 class OtherPrograms:
@@ -129,7 +147,7 @@ class OtherPrograms:
             except (OSError, ValueError, IndexError):  # it ended
                 continue
         for pid, one in list(current.items()):
-            if one.is_kernels or one.program.startswith(OWN_PROGRAMS) or self.is_family(pid, current):
+            if one.is_kernels or one.name.startswith(OWN_PROGRAMS) or self.is_family(pid, current):
                 self.left_out.add(pid)
                 del current[pid]
         gone: dict[int, int] = {}
@@ -172,41 +190,42 @@ class OtherPrograms:
         cores, passed = os.cpu_count() or 1, (now - last) * 1e6
         total = min(sum(used.values()) / self.ticks * 1e6, cores * passed)
         sys.stdout.write(f"others {stamp(time.time())} {cores} {total:.1f} {passed:.1f} {most}\n")
-        sys.stdout.flush()
 
 
 def take_samples(interval_s: float, samples_per_write: int) -> None:
-    """Samples until the process is ended."""
-    block, target, page = bytes(BLOCK_BYTES), bytearray(BLOCK_BYTES), bytes(PAGE_BYTES)
+    """Samples until the process, or its parent, is ended."""
+    # Written, so that each page of it is a page of memory.
+    block, page = b"x" * BLOCK_BYTES, bytes(PAGE_BYTES)
     read_end, write_end = os.pipe()
-    count = 0
-    others = OtherPrograms() if os.path.exists("/proc/self/stat") else None  # noqa: PTH110 - no other module
+    count, parent = 0, os.getppid()
     for one in (signal.SIGTERM, signal.SIGHUP):
         # The last line is written at the end.
         signal.signal(one, lambda *_: sys.exit(0))
-    # The file has no name, so that nothing is left of it.
-    with tempfile.TemporaryFile() as file:
-        try:
-            while True:
-                due = time.monotonic() + interval_s
-                with Stopwatch("cpu", 20000):
-                    add_integers(20000)
-                with Stopwatch("memory", 1):
-                    copy_block(block, target)
-                with Stopwatch("system", 200):
-                    pass_through_pipe(200, read_end, write_end)
-                with Stopwatch("wakeup", 3):
-                    sleep_milliseconds(3)
-                if count % samples_per_write == 0:
-                    with Stopwatch("disk", 1):
-                        force_page(file.fileno(), page)
-                if others and count and count % math.ceil(others.cost / (LARGEST_PART * interval_s) or 1) == 0:
-                    others.write()
-                count += 1
-                time.sleep(max(0.0, due - time.monotonic()))
-        finally:
-            if others:
+    others = OtherPrograms() if os.path.exists("/proc/self/stat") else None  # noqa: PTH110 - no other module
+    file = open_nameless_file()
+    try:
+        while os.getppid() == parent:
+            due = time.monotonic() + interval_s
+            with Stopwatch("cpu", ADDITIONS):
+                add_integers(ADDITIONS)
+            with Stopwatch("memory", BLOCK_BYTES // STRIDE_BYTES):
+                read_lines(block, count)
+            with Stopwatch("system", PIPED_BYTES):
+                pass_through_pipe(PIPED_BYTES, read_end, write_end)
+            with Stopwatch("wakeup", SLEEPS):
+                sleep_milliseconds(SLEEPS)
+            if count % samples_per_write == 0:
+                with Stopwatch("disk", 1):
+                    force_page(file, page)
+            if others and count and count % math.ceil(others.cost / (LARGEST_PART * interval_s) or 1) == 0:
                 others.write()
+            sys.stdout.flush()
+            count += 1
+            time.sleep(max(0.0, due - time.monotonic()))
+    finally:
+        if others:
+            others.write()
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -577,7 +577,7 @@ class Samplers(ExperimentPart):
     canary: bool = Field(
         True,
         description="a fixed piece of work each second, timed, and the CPU time of programs that are not the run's own "
-        "(3 to 6 ms of CPU time; needs python3)",
+        "(1 to 2 ms of CPU time; needs python3)",
     )
     backends: bool = Field(
         True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,8 +42,8 @@ _ARGUMENTS: Final = {
     "iostat": ["iostat", "-x", "-t"],
     "vmstat": ["vmstat", "-n", "-t"],
     "host": ["sh", "-c", _HOST_LOOP, "host-counters"],
-    # Isolated from the modules of the host.
-    **{name: ["python3", "-I", "-c"] for name in _PROGRAMS},
+    # Isolated from the modules of the host, whose search at the start takes 20 ms of CPU time.
+    **{name: ["python3", "-I", "-S", "-c"] for name in _PROGRAMS},
 }
 
 
@@ -61,6 +62,9 @@ _CANARY_WRITES: Final = 5
 _CANARY_SAMPLES: Final = 5
 #: A run that is shorter has a canary each half second.
 _SHORT_S: Final = 5.0
+#: So long the load waits at most for the first samples of the canaries.
+_START_S: Final = 1.0
+_POLL_S: Final = 0.02
 
 
 def choose_canary_pace(interval_s: float, duration_s: float | None) -> tuple[float, int]:
@@ -83,7 +87,7 @@ def choose_canary_pace(interval_s: float, duration_s: float | None) -> tuple[flo
 def start_samplers(
     samplers: Samplers, shells: Mapping[str, Shell], folder: Path, duration_s: float | None = None
 ) -> tuple[list[Sampled], list[str]]:
-    """Start the samplers on all nodes.
+    """Start the samplers on all nodes, and wait up to a second until canaries have begun: their start costs CPU time.
 
     Args:
         samplers: those that are asked for.
@@ -108,4 +112,12 @@ def start_samplers(
                 continue
             output = folder / f"{name}-{node}.out"
             started.append(Sampled(name, node, output, shell.start(arguments, ENVIRONMENT, output)))
+    _wait_for_output([one.output for one in started if one.sampler == "canary"])
     return started, skipped
+
+
+def _wait_for_output(outputs: Sequence[Path]) -> None:
+    """Wait until all have lines, for a second at most: one that cannot start must not hold up the run."""
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and not all(one.exists() and one.stat().st_size for one in outputs):
+        time.sleep(_POLL_S)
