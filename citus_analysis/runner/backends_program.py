@@ -64,10 +64,13 @@ def find_memory(process: str) -> str:
 
 
 def take_samples(interval_s: float) -> None:
-    """Samples until the process is ended."""
+    """Samples until the process, or its parent, is ended."""
     memory_due = 0.0
+    started_by = os.getppid()
     while True:
         time.sleep(interval_s)
+        if os.getppid() != started_by:
+            return
         now, used = time.time(), time.thread_time()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06}"
         found = find_processes()

@@ -14,11 +14,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final, Self
 
 import psutil
@@ -44,6 +45,31 @@ _LOST: Final = 255
 _SIGNAL_BASE: Final = 128  # sh adds it to the number of the signal that ended a program
 _END_OF_PRIVATE: Final = "."
 CHUNK_BYTES: Final = 65_536
+
+
+@contextmanager
+def postpone_signals() -> Iterator[None]:
+    """Receive SIGTERM and SIGINT only at the end of the block, so that what it starts or ends is not left half done.
+
+    Outside of the main thread, which alone receives signals, there is nothing to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = {one: signal.signal(one, note) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            # None: another language set it, and only it can restore it.
+            signal.signal(one, handler or signal.SIG_DFL)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 @dataclass(frozen=True)
@@ -195,7 +221,7 @@ class Processes:
         # Absolute, so that it is valid in any working folder.
         login = {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept
         output.write_bytes(heading)
-        with output.open("ab") as sink:
+        with output.open("ab") as sink, postpone_signals():
             process = subprocess.Popen(
                 [os.fspath(argument) for argument in arguments],
                 stdin=subprocess.DEVNULL,
@@ -205,10 +231,10 @@ class Processes:
                 cwd=folder,
                 start_new_session=True,
             )
-        launched = LaunchedHere(name, process, output)
-        self._launched.append(launched)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._register.append(name, "started", pid=process.pid, since=psutil.Process(process.pid).create_time())
+            launched = LaunchedHere(name, process, output)
+            self._launched.append(launched)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._register.append(name, "started", pid=process.pid, since=psutil.Process(process.pid).create_time())
         return launched
 
     def wait(self, *launched: Launched, timeout_s: float) -> bool:
@@ -221,13 +247,17 @@ class Processes:
         return True
 
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
-        """End processes with their children: send `first` to each, and SIGKILL to the rest after `grace_s` seconds."""
-        for one in launched:
-            one.send(first)
-        self.wait(*launched, timeout_s=grace_s)
-        for one in launched:
-            one.send(signal.SIGKILL)
-            one.reap()
+        """End processes with their children: send `first` to each, and SIGKILL to the rest after `grace_s` seconds.
+
+        Signals to this process wait until all are ended.
+        """
+        with postpone_signals():
+            for one in launched:
+                one.send(first)
+            self.wait(*launched, timeout_s=grace_s)
+            for one in launched:
+                one.send(signal.SIGKILL)
+                one.reap()
 
     def end_leftovers(self) -> list[str]:
         """End processes that an earlier runner started and did not end; return their names."""
@@ -292,6 +322,17 @@ class Sampling:
     stop: Callable[[], str | None]
 
 
+@cache
+def _find_ending_with_parent() -> tuple[str, ...]:
+    """Words before a command so that the kernel ends it with its parent; none where no program is there for it."""
+    words = ("setpriv", "--pdeathsig", "TERM")
+    if shutil.which(words[0]) is None:
+        return ()
+    # That of busybox does not know it.
+    known = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return () if known.returncode else words
+
+
 @dataclass(frozen=True)
 class LocalShell:
     """This machine."""
@@ -303,8 +344,9 @@ class LocalShell:
         return shutil.which(program) is not None
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
-        """Start a process in a session of its own."""
-        launched = self.processes.launch(arguments[0], arguments, output=output, environment=environment)
+        """Start a process in a session of its own, which ends with this process, however this one ends."""
+        command = [*_find_ending_with_parent(), *arguments]
+        launched = self.processes.launch(arguments[0], command, output=output, environment=environment)
         return Sampling(partial(self.processes.stop, launched))
 
     def close(self) -> None:

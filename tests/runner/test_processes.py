@@ -1,14 +1,17 @@
 """Started processes are ended with their children, also by the runner that comes after a killed one."""
 
+import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from citus_analysis.runner.hosts import Processes
+from citus_analysis.cli.subcommands.run import _handle_sigterm_as_interrupt
+from citus_analysis.runner.hosts import LocalShell, Processes
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 PARENT = [
@@ -77,3 +80,44 @@ def test_a_relative_password_file_is_found_from_any_folder(tmp_path: Path, monke
         launched = processes.launch("tell", tell, output=tmp_path / "out", folder=tmp_path / "elsewhere")
         assert processes.wait(launched, timeout_s=20)
     assert (tmp_path / "out").read_text() == f"{tmp_path / 'secrets/pgpass'}\n"
+
+
+def test_signals_wait_until_all_processes_are_ended(tmp_path: Path) -> None:
+    """Neither the first signal, which comes while processes end, nor the second leaves one running."""
+    stubborn = ["sh", "-c", "trap '' TERM; echo ready; sleep 60"]
+    ended: list[int | None] = []
+
+    def end_all() -> None:
+        with _handle_sigterm_as_interrupt(), Processes(tmp_path / "register") as processes:
+            launched = [processes.launch(name, stubborn, output=tmp_path / name) for name in ("one", "other")]
+            for one in launched:
+                wait_for(one.output, b"ready")
+            first = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
+            first.start()
+            try:
+                processes.stop(*launched, grace_s=0.3)
+            finally:
+                first.join()
+                ended.extend(one.exit_code for one in launched)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        end_all()
+    assert ended == [-signal.SIGKILL, -signal.SIGKILL]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_sampler_ends_with_what_started_it(tmp_path: Path) -> None:
+    """For the kernel, its parent is a thread."""
+    with Processes(tmp_path / "register") as processes:
+
+        def start() -> None:
+            LocalShell(processes).start(["sh", "-c", "echo ready; exec sleep 60"], {}, tmp_path / "out")
+            wait_for(tmp_path / "out", b"ready")
+
+        thread = threading.Thread(target=start)
+        thread.start()
+        thread.join()
+        (launched,) = processes._launched
+        assert processes.wait(launched, timeout_s=10)
+        assert launched.exit_code == -signal.SIGTERM

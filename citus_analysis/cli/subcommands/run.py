@@ -299,13 +299,20 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
 
 @contextmanager
 def _handle_sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM as Ctrl-C, so that all started programs are ended."""
+    """Handle SIGTERM as Ctrl-C, so that all started programs are ended; both are ignored while this is done."""
+    both = (signal.SIGTERM, signal.SIGINT)
+
+    def ignore(_number: int, _frame: FrameType | None) -> None:
+        """Unlike SIG_IGN, it is not inherited by the programs that clean up."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for one in both:
+            signal.signal(one, ignore)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {one: signal.signal(one, interrupt) for one in both}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
