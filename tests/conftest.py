@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from citus_analysis.dataset import Dataset
+    from citus_analysis.dataset.workers import Pool
     from citus_analysis.report.kernel import NotebookWorker
 
 # No test is timed: a busy machine is not a defect. A search that needs more examples than these says so.
@@ -82,6 +83,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         folders = [ROOT / "tests" / name for name in WAITING]
         items.sort(key=lambda item: not any(folder in item.path.parents for folder in folders))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ingest_without_processes() -> Iterator[None]:
+    """An ingest starts processes only where a test states `jobs`: two cost a second, more than what most tests read."""
+    from citus_analysis.dataset import ingestion
+
+    open_pool = ingestion._open_worker_pool
+
+    @contextmanager
+    def open_threads(jobs: int | None, cluster: str | None, places: Sequence[Path]) -> Iterator[Pool]:
+        with open_pool(jobs, cluster, places) as pool:
+            if jobs is None:
+                pool.many = sys.maxsize
+            yield pool
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingestion, "_open_worker_pool", open_threads)
+        yield
 
 
 def ingest_once(source: Path, name: str, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
