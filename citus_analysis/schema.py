@@ -1396,8 +1396,9 @@ TABLES: Final[dict[str, Table]] = {table.name: table for table in _TABLES}
 #: Tables that describe publications and audits; a dataset on disk does not contain them.
 OUTSIDE_DATASET: Final = frozenset({"published", "findings"})
 
-#: Tables that an ingest computes from other tables.
-DERIVED: Final = ("runs", "operation_latencies", "statements", "spans", "match_quality", "clock_offsets")
+#: Tables that an ingest computes from server logs, and all that it computes from other tables.
+TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
+DERIVED: Final = ("runs", "operation_latencies", *TRACE_TABLES)
 
 
 @lru_cache(maxsize=256)

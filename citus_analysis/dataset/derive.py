@@ -19,7 +19,7 @@ from citus_analysis.dataset.identity import FACTS, STANDARD_ERROR, TIMES, Identi
 from citus_analysis.dataset.manifest import Manifest, ParquetPart, SourceState, translate_write_errors
 from citus_analysis.dataset.parts import STAGING, PartWriter, StagedPart, scan_table
 from citus_analysis.dataset.run_windows import KnownRun
-from citus_analysis.schema import PARTITION_KEY, TABLES, list_table_columns
+from citus_analysis.schema import PARTITION_KEY, TABLES, TRACE_TABLES, list_table_columns
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 
@@ -273,15 +273,13 @@ def make_sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
 #: Pieces of traces that are worked on at the same time, at most, and files that are written: each takes some 100 MB.
 _MOST_JOBS: Final = 2
 
-_TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
-
 _OF_CLIENTS: Final = ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs")
 _OF_RUNS: Final = ("runs", "operation_latencies")
 DERIVATIONS: Final = (
     Derivation(
         "runs", 7, _OF_CLIENTS, _OF_RUNS, _derive_runs, together=True, facts=lambda one: run_identity(one).rows()
     ),
-    Derivation("traces", 10, ("log_events", "nodes"), _TRACE_TABLES, _apply_per_resource(_derive_traces)),
+    Derivation("traces", 10, ("log_events", "nodes"), TRACE_TABLES, _apply_per_resource(_derive_traces)),
     Derivation(
         "sources",
         3,

@@ -40,6 +40,7 @@ from citus_analysis.dataset.parts import (
     find_length_problem,
     get_part_resource,
     make_defect_error,
+    make_typed_exprs,
     open_dataset_of_files,
 )
 from citus_analysis.dataset.store import GRACE_S, FolderStore, Vacuumed, make_scratch_folder
@@ -415,7 +416,7 @@ class ObjectReader:
         if not parts:
             return table.empty().lazy()
         rows = pl.scan_pyarrow_dataset(self.dataset(table, parts))
-        return rows.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
+        return rows.select(make_typed_exprs(table))
 
     def dataset(self, table: Table, parts: Sequence[ParquetPart]) -> ds.Dataset:
         """Some parts as a dataset of Arrow."""

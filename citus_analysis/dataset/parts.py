@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -161,8 +161,17 @@ def scan_table(table: Table, folder: Path, parts: Iterable[ParquetPart]) -> pl.L
         scanned = pl.concat(scans)
     else:
         scanned = _scan_parts(table, folder, listed, partitioned=True)
-    # Cast only if needed: a cast prevents filters from skipping whole row groups.
-    return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
+    return scanned.select(make_typed_exprs(table))
+
+
+def make_typed_exprs(table: Table) -> Iterator[pl.Expr]:
+    """The columns of a table with their types; only categories are cast.
+
+    A cast prevents filters from skipping whole row groups.
+    """
+    import polars as pl
+
+    return (pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
 
 
 def get_part_resource(part: ParquetPart) -> str:

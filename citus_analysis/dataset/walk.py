@@ -377,7 +377,7 @@ def _make_download_path(url: str) -> Iterator[tuple[ObjectPlace, str, Path]]:
 _ENDING: Final = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|zip)$", re.IGNORECASE)
 #: An archive in an archive is unpacked, too; one in that is not.
 _NESTED: Final = 1
-_DESCRIBING_MEMBERS: Final = (*CONFIG_NAMES, *LABEL_FILES)
+DESCRIBING_FILES: Final = (*CONFIG_NAMES, *LABEL_FILES)
 
 
 def get_archive_folder_name(archive: str) -> str:
@@ -467,7 +467,7 @@ def _link_descriptions(found: FoundFile, place: Path) -> None:
     folder = found.path.parent
     for above in (one for one in (folder, *folder.parents) if one == found.root or found.root in one.parents):
         target = place / above.relative_to(found.root)
-        for name in _DESCRIBING_MEMBERS:
+        for name in DESCRIBING_FILES:
             if is_there(above / name) and not (target / name).exists():
                 (target / name).symlink_to(above / name)
 

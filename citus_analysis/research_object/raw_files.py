@@ -28,9 +28,15 @@ import lz4.frame
 import yaml
 import zstandard
 
-from citus_analysis.dataset.identity import LABEL_FILES
 from citus_analysis.dataset.manifest import Manifest, SourceState
-from citus_analysis.dataset.walk import convert_path_to_text, display, find_file_at, get_archive_folder_name, walk
+from citus_analysis.dataset.walk import (
+    DESCRIBING_FILES,
+    convert_path_to_text,
+    display,
+    find_file_at,
+    get_archive_folder_name,
+    walk,
+)
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.formats.deliveries.archives import detect_archive_kind, unpack
@@ -46,10 +52,7 @@ from citus_analysis.redaction import (
     redact_values,
     secret_spans,
 )
-from citus_analysis.study_tree import CONFIG_NAMES
 from citus_analysis.texts.documents import ExcessError, parse_json, parse_yaml
-
-_DESCRIBING: Final = (*CONFIG_NAMES, *LABEL_FILES)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def list_raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
             stated[path] = state.stated
         above = (folder for folder in path.parent.parents if folder.is_relative_to(root))
         for folder in (path.parent, *above):
-            found |= {folder / name: (root, True) for name in _DESCRIBING if (folder / name).is_file()}
+            found |= {folder / name: (root, True) for name in DESCRIBING_FILES if (folder / name).is_file()}
     if lost:
         named = f"{len(lost)} of {len(states)} raw files are missing, the first of them {min(lost)}"
         hidden = "; for a path with a secret, pack the raw files themselves" if MASK in min(lost) else ""

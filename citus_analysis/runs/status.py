@@ -25,6 +25,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import UsageError
+from citus_analysis.runs.windows import WINDOW
 from citus_analysis.schema import STATUSES
 from citus_analysis.texts.words import pluralize
 
@@ -303,7 +304,7 @@ def add_runner_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFr
         iteration="judged_iteration",
         judged=pl.col("outcome").replace_strict(_STATUS_OF, default="ok", return_dtype=pl.String),
         judged_reason="reason",
-        **{f"judged_{name}": name for name in _WINDOW},
+        **{f"judged_{name}": name for name in WINDOW},
     )
     joined = runs.join(verdicts, on=["resource", "iteration"], how="left", maintain_order="left")
     severity = pl.max_horizontal(
@@ -317,7 +318,7 @@ def add_runner_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFr
     return joined.with_columns(
         status=severity.replace_strict(dict(enumerate(STATUSES)), return_dtype=pl.String),
         status_reason=pl.when(judged_worse).then(words.list.join("; ")).otherwise("status_reason"),
-        **{name: pl.coalesce(name, f"judged_{name}") for name in _WINDOW},
+        **{name: pl.coalesce(name, f"judged_{name}") for name in WINDOW},
     ).select(runs.columns)
 
 
@@ -357,4 +358,3 @@ def add_machine_doubts(runs: pl.DataFrame, foreign: pl.DataFrame) -> pl.DataFram
 
 
 _DOUBTFUL: Final = "doubtful"
-_WINDOW: Final = ("measured_from", "measured_until")

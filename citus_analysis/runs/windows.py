@@ -25,7 +25,7 @@ import polars as pl
 CLOCKS_APART_S: Final = 600
 
 _RUN: Final = ["resource", "run_id"]
-_WINDOW: Final = ("measured_from", "measured_until")
+WINDOW: Final = ("measured_from", "measured_until")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def select_measured_rows(rows: pl.DataFrame, runs: pl.DataFrame) -> Windowed:
             of a run that is not in `runs`, are kept.
         runs: the table `runs`. If it has no windows, or the rows have no times, all rows are kept.
     """
-    if not (set(_WINDOW) <= set(runs.columns) and {"start_time", "end_time"} <= set(rows.columns)):
+    if not (set(WINDOW) <= set(runs.columns) and {"start_time", "end_time"} <= set(rows.columns)):
         return Windowed(rows, 0, (), ())
-    windows = runs.select(*_RUN, *_WINDOW).unique(_RUN, keep="first")
+    windows = runs.select(*_RUN, *WINDOW).unique(_RUN, keep="first")
     # Only the columns needed are joined: rows may have many.
     placed = rows.select(*_RUN, "start_time", "end_time").join(windows, on=_RUN, how="left", maintain_order="left")
-    begin, end, (opens, closes) = pl.col("start_time"), pl.col("end_time"), map(pl.col, _WINDOW)
+    begin, end, (opens, closes) = pl.col("start_time"), pl.col("end_time"), map(pl.col, WINDOW)
     apart = pl.max_horizontal(opens - end, begin - closes)
     far = (apart.min() > pl.duration(seconds=CLOCKS_APART_S)).fill_null(value=False).over(_RUN)
     known = ((begin >= opens) & (end <= closes)).fill_null(value=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.parallel import map_in_order
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, TRACE_TABLES
 from citus_analysis.spans.executions import Sessions, is_distributed_cluster
 from citus_analysis.spans.identifiers import Identifiers
 from citus_analysis.spans.matching import (
@@ -48,7 +48,6 @@ from citus_analysis.spans.tree import (
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _OF_ITERATION: Final = ("resource", "run_id", "iteration")
-_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 #: Groups that are processed at the same time.
 _AT_ONCE: Final = 2
@@ -92,8 +91,8 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """
     iterations = _trace_iterations(_conform_columns("log_events", log_events), _conform_columns("nodes", nodes))
     parts = [part for iteration in iterations for part in iteration]
-    rows = {name: [TABLES[name].conform(getattr(part, name)) for part in parts] for name in _TABLES}
-    return Traces(**{name: pl.concat([TABLES[name].empty(), *rows[name]]) for name in _TABLES})
+    rows = {name: [TABLES[name].conform(getattr(part, name)) for part in parts] for name in TRACE_TABLES}
+    return Traces(**{name: pl.concat([TABLES[name].empty(), *rows[name]]) for name in TRACE_TABLES})
 
 
 def _conform_columns(name: str, frame: Frame) -> pl.DataFrame:
