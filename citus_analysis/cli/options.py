@@ -119,16 +119,21 @@ METRIC_OPTION: Final = click.option("--metric", default=METRIC, show_default=Tru
 METRICS_OPTION: Final = click.option(
     "--metric", "metrics", multiple=True, default=[METRIC], show_default=True, help=f"{_COLUMN}; repeatable."
 )
+MARGIN_OPTION: Final = click.option(
+    "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
+)
+LEVEL_OPTION: Final = click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+RESOURCES: Final = click.option(
+    "--resources", default="*", show_default=True, help="Resources that enter, as glob patterns."
+)
 _OPTIONS: Final = (
     click.argument("folder", metavar="DIR", type=PLACE),
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     POOL,
     ONLY,
     INCLUDE_STATUS,
-    click.option(
-        "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
-    ),
-    click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level."),
+    MARGIN_OPTION,
+    LEVEL_OPTION,
     AS_JSON,
 )
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, PLACE, SHARE
+from citus_analysis.cli.options import AS_JSON, LEVEL_OPTION, PLACE
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.reading import open_or_ingest_dataset
-from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.words import make_printable
 
 
@@ -17,7 +16,7 @@ from citus_analysis.texts.words import make_printable
 @click.argument("files", metavar="[CLAIMS.yml ...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--dataset", type=PLACE, metavar="DIR", help="Dataset (or raw files) that the claims are judged by.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="PAGE.html", help="Write the verdicts as a page, too.")
-@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@LEVEL_OPTION
 @AS_JSON
 def command(files: tuple[Path, ...], dataset: Path | str | None, out: Path | None, level: float, as_json: bool) -> int:
     """Judge claims by the runs of a dataset: exit code 0 all supported, 1 one contradicted, 4 undecided or no data.

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, PLACE, SHARE, WIDE
+from citus_analysis.cli.options import (
+    AS_JSON,
+    INCLUDE_STATUS,
+    LEVEL_OPTION,
+    MARGIN_OPTION,
+    PLACE,
+    RESOURCES,
+    WIDE,
+)
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
-from citus_analysis.defaults import LEVEL, MARGIN
 
 
 @click.command("connections")
@@ -22,10 +29,10 @@ from citus_analysis.defaults import LEVEL, MARGIN
     help="Memory that the servers of a node may use, without the file cache of the operating system.",
 )
 @click.option("--workers", type=click.IntRange(min=0), help="Nodes that clients connect to. Default: as measured.")
-@click.option("--resources", default="*", show_default=True, help="Resources that enter, as glob patterns.")
+@RESOURCES
 @INCLUDE_STATUS
-@click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored.")
-@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@MARGIN_OPTION
+@LEVEL_OPTION
 @AS_JSON
 @WIDE
 def command(

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, PLACE, SHARE, WIDE
+from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, LEVEL_OPTION, MARGIN_OPTION, PLACE, WIDE
 from citus_analysis.cli.output import get_output_width, print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
-from citus_analysis.defaults import LEVEL, MARGIN
 
 
 @click.command("noise")
 @click.argument("folder", metavar="DIR", type=PLACE)
 @click.option("--by", help="Column whose levels are compared with and without correction. Default: as of `compare`.")
-@click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored.")
-@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@MARGIN_OPTION
+@LEVEL_OPTION
 @INCLUDE_STATUS
 @AS_JSON
 @WIDE

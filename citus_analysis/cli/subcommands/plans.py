@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, PLACE, SHARE, WIDE
+from citus_analysis.cli.options import AS_JSON, PLACE, RESOURCES, SHARE, WIDE
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
 from citus_analysis.defaults import LEVEL
@@ -14,7 +14,7 @@ from citus_analysis.defaults import LEVEL
 
 @click.command("plans")
 @click.argument("folder", metavar="DIR", type=PLACE)
-@click.option("--resources", default="*", show_default=True, help="Resources that enter, as glob patterns.")
+@RESOURCES
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level of all changes together.")
 @AS_JSON
 @WIDE

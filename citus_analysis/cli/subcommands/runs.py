@@ -6,16 +6,15 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, SHARE, WIDE
+from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, LEVEL_OPTION, WIDE
 from citus_analysis.cli.output import get_output_width, print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
-from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.names import convert_to_place
 
 
 @click.command("runs")
 @click.argument("folder", metavar="DIR", type=convert_to_place)
-@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@LEVEL_OPTION
 @INCLUDE_STATUS
 @AS_JSON
 @WIDE

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.options import AS_JSON, INCLUDE_STATUS, ONLY, PLACE, SHARE, WIDE, parse_column_values
+from citus_analysis.cli.options import (
+    AS_JSON,
+    INCLUDE_STATUS,
+    LEVEL_OPTION,
+    MARGIN_OPTION,
+    ONLY,
+    PLACE,
+    WIDE,
+    parse_column_values,
+)
 from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import open_or_ingest_dataset
-from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.redaction import redact_name
 from citus_analysis.texts.words import make_printable
 
@@ -31,8 +39,8 @@ _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or
 @click.option("--other", default="", help="The other side, of DIR2 if that is given. Without a side: all runs of it.")
 @ONLY
 @INCLUDE_STATUS
-@click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored.")
-@click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@MARGIN_OPTION
+@LEVEL_OPTION
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write pages of the statements with most of it."
 )
