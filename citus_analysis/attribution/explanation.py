@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,10 @@ from citus_analysis.attribution.plan_differences import compare_plans
 from citus_analysis.attribution.sentences import state_explanation
 from citus_analysis.attribution.shard_skew import compare_shard_skew
 from citus_analysis.attribution.statement_changes import find_segment_changes, find_statement_changes
-from citus_analysis.core.frames import TableSource, resolve_source
+from citus_analysis.core.frames import resolve_tables
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, MARGIN
-from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.selection import USUAL_QUESTION, Question, split_names
 from citus_analysis.schema import WRITING_STATEMENTS
 from citus_analysis.stats.environment import judge_environment
@@ -90,11 +90,8 @@ def why(
         >>> dataset = ca.open_dataset(".cache/dataset")  # doctest: +SKIP
         >>> print(ca.why(dataset, "workers=1", "workers=8", only={"operation": "SELECT"}))  # doctest: +SKIP
     """
-    sources = [resolve_source(one) for one in (source, source if other_source is None else other_source)]
-    if any(isinstance(one, pl.DataFrame) for one in sources):
-        raise UsageError("a table of runs has no traced statements", hint="pass a dataset, or files with server logs")
-    first, second = (cast("TableSource", one) for one in sources)
-    second = first if other_source is None else second
+    first = resolve_tables(source)
+    second = first if other_source is None else resolve_tables(other_source)
     statuses = split_names(include_status)
     question = Question(only=dict(only or {}), include_status=statuses, level=level, margin=margin)
     return explain(read_observations(first, second, (base, other), labels, question), question)

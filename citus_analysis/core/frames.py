@@ -80,6 +80,18 @@ class NamedTables:
         raise UsageError(f"the table {name} is needed", hint=f"given are {', '.join(self.frames)}; pass a dataset")
 
 
+def resolve_tables(source: object) -> TableSource:
+    """A dataset as :func:`resolve_source` finds it, for what needs more tables than the runs.
+
+    Raises:
+        UsageError: it is a table of runs.
+    """
+    found = resolve_source(source)
+    if isinstance(found, pl.DataFrame):
+        raise UsageError("a table of runs has no traced statements", hint="pass a dataset, or files with server logs")
+    return found
+
+
 def resolve_source(source: object) -> TableSource | pl.DataFrame:
     """What a caller passed, as a dataset or a polars frame: the one way in for every function over runs.
 

@@ -153,7 +153,7 @@ def check_documents(
         [('stale', '2.1')]
     """
     check_level(level)
-    paths = find_documents([documents] if isinstance(documents, str | PathLike) else documents)
+    paths = find_documents(documents)
     source = open_checked_source(dataset)
     reader = ValueReader(source, level)
     checks = [_check_document(read_document(path), reader) for path in paths]

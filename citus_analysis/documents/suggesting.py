@@ -21,7 +21,7 @@ from citus_analysis.documents.syntax import Document, find_documents, read_docum
 from citus_analysis.documents.values import BoundValue, ValueReader, parse_bound_form
 from citus_analysis.errors import CitusAnalysisError, FormatError
 from citus_analysis.published.claims import quote_value
-from citus_analysis.runs.set_ups import CONFIGURATION, VARIANT, format_setup_value
+from citus_analysis.runs.set_ups import VARIANT, format_setup_value, list_varying_columns
 from citus_analysis.stats.run_means import (
     get_metric_values,
     iterate_groups,
@@ -131,7 +131,7 @@ def suggest_bindings(
     assert source is not None  # noqa: S101 - not optional here
     reader = ValueReader(source, level)
     candidates = list(_iterate_candidates(source))
-    paths = find_documents([documents] if isinstance(documents, str | PathLike) else documents)
+    paths = find_documents(documents)
     rows = [row for path in paths for row in _suggest_for_document(read_document(path), candidates, reader)]
     return SuggestedBindings(pl.DataFrame(rows, schema=_SCHEMA), tuple(paths))
 
@@ -159,7 +159,7 @@ def _group_runs(source: TableSource | Frame, metric: str) -> list[tuple[dict[str
     except CitusAnalysisError:
         # The dataset does not have this metric.
         return []
-    varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
+    varying = list_varying_columns(runs)
     return [(values, float(np.mean(get_metric_values(part, metric)))) for values, part in iterate_groups(runs, varying)]
 
 

@@ -194,14 +194,14 @@ def parse_document(path: Path, content: str) -> Document:
     return Document(path, content, tuple(bindings), tuple(prose))
 
 
-def find_documents(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+def find_documents(paths: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
     """The documents among files and in folders, in their order, those of a folder by name; no hidden ones.
 
     Raises:
         InputError: a path does not exist, or a folder has no documents.
     """
     found: list[Path] = []
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str | PathLike) else paths):
         if path.is_dir():
             inside = sorted(_iterate_folder(path))
             if not inside:

@@ -67,13 +67,18 @@ def _leaves(prefix: str, value: object) -> Iterator[tuple[str, str]]:
         for key, inner in redacted_items(value):
             yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
     elif isinstance(value, list):
-        yield prefix, ", ".join(_format_setting_value(redact_values(item, prefix)) for _, item in redacted_items(value))
+        yield prefix, ", ".join(format_server_setting(redact_values(item, prefix)) for _, item in redacted_items(value))
     elif value is not None:
-        yield prefix, _format_setting_value(redact_values(value, prefix))
+        yield prefix, format_server_setting(redact_values(value, prefix))
 
 
-def _format_setting_value(value: object) -> str:
-    # YAML 1.1 reads a bare `on` as true; PostgreSQL writes it on.
+def format_server_setting(value: object) -> str:
+    """A server setting as a text for PostgreSQL; YAML 1.1 reads a bare `on` as true.
+
+    Example:
+        >>> format_server_setting(True), format_server_setting(4)
+        ('on', '4')
+    """
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 

@@ -21,16 +21,16 @@ from citus_analysis.bottleneck.waits import select_client_sessions
 from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, return_callers_frame_kind
 from citus_analysis.core.shipped_files import find_shipped_folder
-from citus_analysis.defaults import ASSURANCE, LEVEL, METRIC, POWER, SKIP_FIRST
+from citus_analysis.defaults import LEVEL, METRIC, POWER, SKIP_FIRST
 from citus_analysis.errors import CitusAnalysisError, FormatError, InputError, InsufficientDataError, UnknownNameError
 from citus_analysis.published.summaries import summarise_published_rows
 from citus_analysis.published.tables import published
 from citus_analysis.runs.selection import find_closest_difference, select_runs
-from citus_analysis.runs.set_ups import CONFIGURATION, format_configuration, format_setup_value
+from citus_analysis.runs.set_ups import CONFIGURATION, format_configuration, format_setup_value, list_varying_columns
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.profile import select_statements
 from citus_analysis.stats._validate import check_level
-from citus_analysis.stats.distributions import compute_chi2_quantile, compute_t_quantile, find_smallest_n
+from citus_analysis.stats.distributions import compute_t_quantile, find_smallest_n
 from citus_analysis.stats.drift import build_block_layout
 from citus_analysis.stats.intervals import compute_sample_moments, compute_welch_error, log_ratio_interval
 from citus_analysis.stats.run_comparisons import ComparisonQuestion, ask
@@ -42,8 +42,8 @@ from citus_analysis.stats.run_means import (
     select_measured_runs,
 )
 from citus_analysis.stats.start_up import steady_runs
-from citus_analysis.stats.verdicts import Evidence
-from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
+from citus_analysis.stats.verdicts import Evidence, bound_spread
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, describe_validation_error, parse_yaml
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import pluralize
 
@@ -366,13 +366,10 @@ def _parse_optional_form(text: str | None) -> Form | None:
 
 
 def _make_invalid_file_error(error: ValidationError, file: Path, lines: list[int]) -> InputError:
-    first = error.errors(include_url=False, include_context=False)[0]
-    number, *fields = first["loc"]
-    others = f"; {pluralize(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
+    problem, (number, *fields) = describe_validation_error(error)
     named = f", field '{'.'.join(map(str, fields))}'" if fields else ""
-    problem = first["msg"].removeprefix("Value error, ")
     line = lines[number] if isinstance(number, int) else 1
-    return InputError(f"{problem}{others}", path=file, place=f"line {line}{named}", hint=_FILE_WAY_OUT)
+    return InputError(problem, path=file, place=f"line {line}{named}", hint=_FILE_WAY_OUT)
 
 
 # Estimates of ratios, differences and means, with one interval and one plan for all three.
@@ -489,7 +486,7 @@ class ClaimEstimate:
         gap = min(gaps) if inside else -min(gaps)
         # Between two bounds, the interval must keep away from both.
         power = (1 + POWER) / 2 if inside and all(map(math.isfinite, gaps)) else POWER
-        spread = self.spread * math.sqrt(self.df / compute_chi2_quantile(1 - ASSURANCE, self.df))
+        spread = bound_spread(self.spread, self.df)
 
         def decides(n: int) -> bool:
             df = (n - 1.0) * self.sets
@@ -807,7 +804,7 @@ def filter_claim_runs(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.Data
 
 def _means(frame: pl.DataFrame, form: RunsQuantity) -> Iterator[ClaimSelection]:
     runs, notes = select_measured_runs(filter_claim_runs(frame, form.side(0)), form.metric, ())
-    varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
+    varying = list_varying_columns(runs)
     for stratum, part in iterate_groups(runs, varying):
         side = ClaimSample(*compute_sample_moments(get_metric_values(part, form.metric)))
         yield ClaimSelection(format_configuration(stratum), ClaimEstimate.from_mean(side), warnings=notes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from citus_analysis.core.output_files import add_path_to_errors
 from citus_analysis.errors import RunnerError
+from citus_analysis.formats.config import format_server_setting
 from citus_analysis.runner import connections as sql
 from citus_analysis.runner.cluster_lock import ClusterInUseError, ClusterLock, claim_table
 from citus_analysis.runner.experiment import (
@@ -19,7 +20,6 @@ from citus_analysis.runner.experiment import (
     Experiment,
     Monitor,
     NodeAddress,
-    format_server_setting,
 )
 from citus_analysis.runner.former_state import FILE_NAME, FormerState, restore_under
 from citus_analysis.runner.hosts import LocalShell, Processes, Shell, open_shell, open_ssh

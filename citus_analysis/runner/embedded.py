@@ -21,9 +21,10 @@ from typing import Final
 import psutil
 
 from citus_analysis.errors import RunnerError
+from citus_analysis.formats.config import format_server_setting
 from citus_analysis.runner import connections as sql
 from citus_analysis.runner.cluster import FolderLogs
-from citus_analysis.runner.experiment import LOG_LINE_PREFIX, EmbeddedTarget, Monitor, Setting, format_server_setting
+from citus_analysis.runner.experiment import LOG_LINE_PREFIX, EmbeddedTarget, Monitor, Setting
 from citus_analysis.runner.hosts import LocalShell, Processes, Shell
 from citus_analysis.runner.plan import Configuration
 from citus_analysis.runner.programs import (

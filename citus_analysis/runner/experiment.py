@@ -39,7 +39,7 @@ from citus_analysis.errors import FormatError, InputError, UnknownNameError, Usa
 from citus_analysis.formats import format_named
 from citus_analysis.formats.command_output import SUMMARY_NAMES, find_pattern_problem
 from citus_analysis.redaction import names_secret, redact_values
-from citus_analysis.texts.documents import YAML_LIMIT_BYTES, parse_yaml
+from citus_analysis.texts.documents import YAML_LIMIT_BYTES, describe_validation_error, parse_yaml
 from citus_analysis.texts.names import find_file_name_problem
 from citus_analysis.texts.words import pluralize
 
@@ -72,16 +72,6 @@ def _resolve_experiment_path(path: Path, info: ValidationInfo) -> Path:
 LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 #: A file that belongs to the experiment: beside the experiment file, in the working folder, or a shipped one.
 LocalFile = Annotated[Path, AfterValidator(_resolve_experiment_path)]
-
-
-def format_server_setting(value: Setting) -> str:
-    """A server setting as a text for PostgreSQL.
-
-    Example:
-        >>> format_server_setting(True), format_server_setting(4)
-        ('on', '4')
-    """
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 # Values given on the command line instead of an experiment file's own.
@@ -945,13 +935,10 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
     try:
         return Experiment.model_validate(document, context={FOLDER: Path(path).parent} if path else None)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        steps = [str(part) for part in first["loc"] if part not in TAGS]
-        place = ".".join(steps) or "document"
-        others = f"; {pluralize(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
-        problem = first["msg"].removeprefix("Value error, ")  # which pydantic puts before a validator's words
+        problem, loc = describe_validation_error(error)
+        place = ".".join(str(part) for part in loc if part not in TAGS) or "document"
         hint = "see docs/experiment-fields.md for every field"
-        raise InputError(f"{problem}{others}", path=path, place=f"field '{place}'", hint=hint) from error
+        raise InputError(problem, path=path, place=f"field '{place}'", hint=hint) from error
 
 
 def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str] | None = None) -> Experiment:

@@ -26,6 +26,7 @@ from statistics import fmean
 from typing import Final, Literal, Self
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.formats.config import format_server_setting
 from citus_analysis.runner.experiment import (
     ClusterTarget,
     EntryName,
@@ -34,7 +35,6 @@ from citus_analysis.runner.experiment import (
     ScriptedWorkload,
     Setting,
     collect_used_names,
-    format_server_setting,
 )
 from citus_analysis.runner.journal import Journal, JournalEntry
 

@@ -27,8 +27,9 @@ import yaml
 from citus_analysis.core.output_files import open_output
 from citus_analysis.errors import EnvironmentChangedError, InputError, RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.formats.config import format_server_setting
 from citus_analysis.redaction import redact
-from citus_analysis.runner.experiment import Experiment, format_server_setting
+from citus_analysis.runner.experiment import Experiment
 from citus_analysis.runner.plan import Configuration, PlannedRun
 from citus_analysis.runner.shard_placement import PLACEMENT_COLUMNS
 from citus_analysis.runner.system import Description, ServerNode, ShardPlacement

@@ -290,6 +290,16 @@ def format_configuration(configuration: Mapping[str, object], separator: str = "
     return separator.join(f"{name}={format_setup_value(name, value)}" for name, value in named.items())
 
 
+def list_varying_columns(runs: pl.DataFrame) -> list[str]:
+    """The columns of the configuration in which runs differ.
+
+    Example:
+        >>> list_varying_columns(pl.DataFrame({"workers": [1, 2], "threads": [16, 16]}))
+        ['workers']
+    """
+    return [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
+
+
 def split_configurations(
     configurations: Sequence[Mapping[str, object]],
 ) -> tuple[dict[str, object], list[dict[str, object]]]:

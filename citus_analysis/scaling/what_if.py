@@ -29,7 +29,7 @@ import polars as pl
 from scipy.stats import norm, t
 
 from citus_analysis.core.displays import DisplayMixin
-from citus_analysis.core.frames import TableSource, resolve_source
+from citus_analysis.core.frames import resolve_tables
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import CitusAnalysisError, InsufficientDataError, UnknownNameError, UsageError
@@ -298,7 +298,7 @@ def what_if(
     """
     wanted = parse_change(change) if isinstance(change, str) else change
     question = Question(include_status=split_names(include_status), level=level)
-    configurations = read_traced_configurations(_resolve_tables(source), question)
+    configurations = read_traced_configurations(resolve_tables(source), question)
     base = choose_configuration(configurations, at)
     return predict_change(base, wanted, configurations, level=level)
 
@@ -312,7 +312,7 @@ def study_what_if(source: object, question: Question) -> WhatIfStudy:
     """
     predictions, refused, left_out = [], [], []
     try:
-        configurations = read_traced_configurations(_resolve_tables(source), question)
+        configurations = read_traced_configurations(resolve_tables(source), question)
     except InsufficientDataError as error:
         return WhatIfStudy((), pl.DataFrame([("", "", error.problem)], schema=_REFUSED, orient="row"), pl.DataFrame())
     if not any(one.workers for one in configurations):
@@ -334,13 +334,6 @@ def study_what_if(source: object, question: Question) -> WhatIfStudy:
 
 
 _REFUSED: Final = dict.fromkeys(("base", "change", "reason"), pl.String())
-
-
-def _resolve_tables(source: object) -> TableSource:
-    found = resolve_source(source)
-    if isinstance(found, pl.DataFrame):
-        raise UsageError("a table of runs has no traced statements", hint="pass a dataset, or files with server logs")
-    return found
 
 
 def choose_configuration(configurations: Sequence[TracedConfiguration], at: str) -> TracedConfiguration:

@@ -25,7 +25,7 @@ FEW_FOR_BCA: Final = 20
 _BATCH_VALUES: Final = 4_000_000
 #: A vectorised statistic: called with the samples and ``axis=-1``.
 Statistic: TypeAlias = Callable[..., Floats]
-_NO_SPREAD: Final = "all values are equal: the interval has no width, which says nothing about the next run"
+EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
 
 
 def estimate_bca_interval(
@@ -59,7 +59,7 @@ def estimate_bca_interval(
     n = min(array.size for array in arrays)
     notes = [f"a BCa interval from {n} values covers less than it states"] if n < FEW_FOR_BCA else []
     if all(np.ptp(array) == 0 for array in arrays):
-        return Interval(estimate, estimate, estimate, level, n, "BCa bootstrap", (*notes, _NO_SPREAD))
+        return Interval(estimate, estimate, estimate, level, n, "BCa bootstrap", (*notes, EQUAL_VALUES))
     low, high = _compute_bca_ends(arrays, statistic, level, resamples, seed)
     if not np.isfinite([low, high]).all():
         low, high = np.nan, np.nan

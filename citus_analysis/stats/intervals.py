@@ -17,7 +17,7 @@ from citus_analysis.core.type_aliases import Floats
 from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
 from citus_analysis.stats._validate import Seed, check_level, validate_sample
-from citus_analysis.stats.bootstrap import estimate_bca_interval
+from citus_analysis.stats.bootstrap import EQUAL_VALUES, estimate_bca_interval
 from citus_analysis.stats.distributions import compute_normal_quantile, compute_t_quantile
 from citus_analysis.stats.percentiles import compute_values_needed, percentile_interval
 from citus_analysis.stats.results import Interval
@@ -34,7 +34,6 @@ _RATIO_METHODS: Final[dict[Design, str]] = {
 }
 _METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "normal": "normal"}
 _ONE_VALUE: Final = "one run has no spread: no interval can be given"
-_EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
 _RATIO: Final = "a ratio of means"
 #: Larger exponents overflow; an interval that wide has no meaning in any case.
 _LARGEST_EXPONENT: Final = 700.0
@@ -113,7 +112,7 @@ def estimate_mean_from_summary(
     tail = (1 + level) / 2
     quantile = compute_normal_quantile(tail) if method == "normal" else compute_t_quantile(tail, n - 1)
     half = quantile * sd / math.sqrt(n)
-    notes = (_EQUAL_VALUES,) if sd == 0 else ()
+    notes = (EQUAL_VALUES,) if sd == 0 else ()
     if method == "normal" and n < 30:
         notes = (*notes, f"a normal quantile at n = {n} is too small; Student's t widens the interval")
     low, high = _ends_on_log_scale(mean, half) if method == "log-t" else (mean - half, mean + half)
@@ -283,7 +282,7 @@ def log_ratio_interval(
     if not df:
         return Interval.absent(ratio, level, n, method, _ONE_VALUE)
     reach = compute_t_quantile(1 - (1 - level) / 2 / family, df) * error
-    notes = (_EQUAL_VALUES,) if error == 0 else ()
+    notes = (EQUAL_VALUES,) if error == 0 else ()
     low, high = _ends_on_log_scale(ratio, reach * ratio)
     if high > _WIDEST * low and low <= 1 <= high:
         return Interval.absent(ratio, level, n, method, _says_nothing(n))

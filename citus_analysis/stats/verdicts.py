@@ -186,9 +186,19 @@ class Evidence:
             return None
         if self.spread == 0:
             return 2
-        spread = self.spread * math.sqrt(self.df / compute_chi2_quantile(1 - ASSURANCE, self.df))
+        spread = bound_spread(self.spread, self.df)
         sets = 2 if self.design == "unpaired" else 1
         return find_smallest_n(lambda n: decides(spread / math.sqrt(n), (n - 1) * sets), 2, _MOST_RUNS)
+
+
+def bound_spread(spread: float, df: float) -> float:
+    """The upper limit of a spread that was estimated with some degrees of freedom, with the usual assurance.
+
+    Example:
+        >>> round(bound_spread(1.0, 8.0), 2)
+        1.32
+    """
+    return spread * math.sqrt(df / compute_chi2_quantile(1 - ASSURANCE, df))
 
 
 def summarise_correlated_runs(sample: Floats, effective: float) -> Summary:

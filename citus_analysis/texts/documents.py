@@ -25,11 +25,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 
 from citus_analysis.errors import FormatError
+from citus_analysis.texts.words import pluralize
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 #: Files written by hand or by the runner have a few kilobytes.
 YAML_LIMIT_BYTES: Final = 2**20
@@ -92,6 +96,14 @@ def parse_json(
         return json.loads(data)  # noqa: TID251 - the one place that may
     except (ValueError, RecursionError) as error:
         raise FormatError(f"not JSON: {error}") from error
+
+
+def describe_validation_error(error: ValidationError) -> tuple[str, tuple[int | str, ...]]:
+    """The first problem of a document that pydantic refuses, with the number of others, and its place."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    others = f"; {pluralize(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
+    # Pydantic's own words precede those of a validator.
+    return first["msg"].removeprefix("Value error, ") + others, first["loc"]
 
 
 def _find_depth(brackets: bytes) -> int:
