@@ -49,6 +49,15 @@ def is_operation(section: str = "section") -> pl.Expr:
     return is_of_workload(section) & ~pl.col(section).str.ends_with(FAILED)
 
 
+def is_main_operation() -> pl.Expr:
+    """Whether a row of `operation_latencies` is an operation of the main clients that succeeded."""
+    return (pl.col("role").cast(pl.String) == "main") & is_operation("operation")
+
+
+#: Mean latency (µs) of all operations of a group of rows of `operation_latencies`.
+MEAN_LATENCY_US: Final = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+
+
 def adds_up(section: str = "section") -> pl.Expr:
     """Whether a section is an operation that no other section counts again; such sections may be summed."""
     name = pl.col(section)

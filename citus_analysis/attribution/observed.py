@@ -26,7 +26,7 @@ from citus_analysis.attribution.evidence import (
 from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.operations import adds_up
+from citus_analysis.operations import MEAN_LATENCY_US, adds_up
 from citus_analysis.runs.selection import (
     NAMING,
     VALUE_SEPARATOR,
@@ -645,8 +645,7 @@ def _read_response_times(table: pl.DataFrame, source: TableSource, role: str) ->
     own = latencies.filter(
         (pl.col("role").cast(pl.String) == role) & adds_up("operation") & pl.col("mean_us").is_finite()
     )
-    mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-    found = table.join(own.group_by(RUN).agg(response_us=mean), on=RUN, how="left", maintain_order="left")
+    found = table.join(own.group_by(RUN).agg(response_us=MEAN_LATENCY_US), on=RUN, how="left", maintain_order="left")
     found = found.join(_schedule_lags(source, role), on=RUN, how="left", maintain_order="left")
     sent = found.select(pl.col("response_us") - pl.col("lag_us").fill_null(0.0)).to_series()
     return None if sent.null_count() else sent.to_numpy()

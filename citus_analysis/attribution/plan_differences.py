@@ -17,9 +17,9 @@ import polars as pl
 
 from citus_analysis.attribution.correlated_changes import compare_node_means
 from citus_analysis.attribution.evidence import explain_unlike_thresholds
-from citus_analysis.core.frames import TableSource, convert_to_polars, scan_source_table
+from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.plans.shapes import add_node_paths, build_shapes, label_differences, name_statements
-from citus_analysis.plans.study import KEY, measure_nodes
+from citus_analysis.plans.study import KEY, measure_nodes, scan_plan_records
 from citus_analysis.stats.verdicts import adjust_by_holm
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def compare_plans(sides: Observed, *, level: float) -> PlanChanges | None:
 def _read_plan_durations(source: TableSource, nodes: pl.DataFrame) -> pl.DataFrame:
     """How long the executions took of which auto_explain logged a plan: the key of the plan, and `duration_us`."""
     plans = convert_to_polars(source.table("plans")).join(nodes.select(KEY).unique(), on=KEY, how="semi")
-    events = scan_source_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
+    events = scan_plan_records(source)
     durations = events.select("source_id", "byte_offset", "duration_us").drop_nulls().collect()
     return plans.join(durations, on=["source_id", "byte_offset"]).select(*KEY, "duration_us")
 
@@ -141,7 +141,7 @@ def _assign_plans_to_runs(source: TableSource) -> pl.DataFrame:
     plans = convert_to_polars(source.table("plans"))
     if not plans["run_id"].null_count():
         return plans
-    events = scan_source_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
+    events = scan_plan_records(source)
     records = events.select("source_id", "byte_offset", written_in="run_id").collect()
     placed = plans.join(records, on=["source_id", "byte_offset"], how="left", maintain_order="left")
     return placed.with_columns(run_id=pl.coalesce("run_id", "written_in"))

@@ -46,7 +46,7 @@ from citus_analysis.core.possible_values import (
     select_in_range_samples,
 )
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.formats.activity import CHILD_APPLICATION
+from citus_analysis.formats.activity import is_from_node
 from citus_analysis.runs.selection import check_known, matching
 from citus_analysis.runs.set_ups import add_operation_column, add_setup_descriptions
 from citus_analysis.runs.status import list_included_statuses, write_used_run_notes
@@ -270,7 +270,7 @@ def count_connections_over_time(activity_samples: Frame, runs: Frame, *, margin_
     samples = convert_to_polars(activity_samples).with_columns(since_boot=pl.lit(value=False))
     inside = select_one_source(align_to_runs(samples, runs, margin_s=margin_s), _RUN)
     application = pl.col("application").cast(pl.String).fill_null("")
-    internal = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
+    internal = is_from_node()
     backend = pl.col("backend_type").cast(pl.String) == "client backend"
     connection = backend & pl.col("leader_pid").is_null() & (application != _RUNNER)
     counts = inside.group_by(*_RUN, "elapsed_s", maintain_order=True).agg(

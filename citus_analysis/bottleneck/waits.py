@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.samples import NODE, RUN, align_to_runs, make_first_true_expr
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
-from citus_analysis.formats.activity import CHILD_APPLICATION
+from citus_analysis.formats.activity import is_from_node
 
 #: A global pid is the node's id times this, plus the process id.
 GPID_NODE: Final = 10_000_000_000
@@ -44,8 +44,7 @@ def select_client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
     backends = convert_to_polars(activity).filter(of_clients & ~own.fill_null(value=False))
     placed = align_to_runs(backends.with_columns(since_boot=pl.lit(value=False)), runs)
     inside = placed.with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
-    application = pl.col("application").fill_null("")
-    child = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
+    child = is_from_node()
     citus = child.any().over(RUN)
     # PostgreSQL 19 calls the type Buffer.
     kind = pl.col("wait_event_type").cast(pl.String).replace("BufferPin", "Buffer")

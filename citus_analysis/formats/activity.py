@@ -125,6 +125,12 @@ def _cast_column(name: str, text: pl.Expr, zone: str) -> pl.Expr:
     return text.cast(_TABLE[name].dtype)
 
 
+def is_from_node() -> pl.Expr:
+    """Whether a session of `activity_samples` was opened by another node of the cluster, not by a client."""
+    application = pl.col("application").cast(pl.String).fill_null("")
+    return pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
+
+
 def _gpid(sources: Mapping[str, str]) -> pl.Expr:
     # Citus shows 0 for a session that has no gpid yet.
     stated = pl.when(pl.col("gpid") != 0).then("gpid") if "gpid" in sources else pl.lit(None, pl.Int64)

@@ -51,6 +51,7 @@ from citus_analysis.formats.parsing.format import Format, Hints, Parsed, Reject,
 from citus_analysis.operations import OVERALL
 from citus_analysis.texts.metric_names import COUNTS, Metric, parse_metric, parse_percentile
 from citus_analysis.texts.numbers import parse_stated_numbers
+from citus_analysis.texts.words import SUCCESS_WORDS, is_round_number
 from citus_analysis.units import SECONDS_PER_UNIT
 
 # Separated values with a header, each line with its place, and the style in which their numbers are printed.
@@ -618,11 +619,10 @@ def _has_distinct_values(values: Sequence[float | None]) -> bool:
 
 
 def _has_round_numbers(values: Sequence[float | None]) -> bool:
-    """Whether most numbers are such as people choose: powers of two, or of one or two digits before zeros."""
+    """Whether most numbers are such as people choose."""
     known = [value for value in values if value]
     whole = [int(value) for value in known if value == int(value)]
-    chosen = [number for number in whole if not number & (number - 1) or number == float(f"{number:.1e}")]
-    return 2 * len(chosen) > len(known)
+    return 2 * sum(map(is_round_number, whole)) > len(known)
 
 
 def _get_stated_iterations(roles: Roles) -> list[int] | None:
@@ -677,8 +677,7 @@ _WORDS: Final = ("system", "workload", "phase")
 #: Factor of a unit of time -> its name.
 _UNITS: Final = {SECONDS_PER_UNIT[name]: name for name in ("ns", "us", "ms", "s", "min", "h")}
 _POSSIBLE: Final = ("us", "ms", "s")
-_SUCCESS: Final = "ok success successful succeeded passed pass true t yes 0 done completed complete finished"
-_DONE: Final = frozenset(["", *_SUCCESS.split()])
+_DONE: Final = frozenset(["", *SUCCESS_WORDS])
 #: A percentile as a part of the mean: a unit that is wrong by 1000 gives another size.
 _LEAST_OF_MEAN, _MOST_OF_MEAN, _MOST_MAX_OF_MEAN = 0.1, 100.0, 1000.0
 #: Response time as a part of connections / throughput: clients also wait for their own work.

@@ -26,7 +26,7 @@ from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, re
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UsageError
 from citus_analysis.plans.shapes import add_node_paths, build_shapes, label_differences, name_statements
-from citus_analysis.plans.study import KEY
+from citus_analysis.plans.study import KEY, scan_plan_records
 from citus_analysis.runs.selection import matching
 from citus_analysis.stats.intervals import ratio_interval
 from citus_analysis.stats.kind_changes import compute_order_p_value, count_missing_values, find_segments
@@ -164,7 +164,7 @@ def plan_changes(
 def _read_executions(source: TableSource, resources: str) -> tuple[pl.DataFrame, list[str]]:
     """Executions with a plan, a statement and a time, in the order of time, and what was left out."""
     plans = matching(convert_to_polars(source.table("plans")), resources)
-    events = scan_source_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
+    events = scan_plan_records(source)
     place = ("source_id", "byte_offset")
     columns = (*place, "log_time", "duration_us", "user", "database")
     logged = events.select(columns).collect(engine="streaming")

@@ -20,7 +20,7 @@ from citus_analysis.bottleneck.samples import select_throttling_over_time
 from citus_analysis.core.frames import TableSource, convert_to_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.operations import is_operation
+from citus_analysis.operations import MEAN_LATENCY_US, is_main_operation
 from citus_analysis.plots import plot_fits, plot_series
 from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 from citus_analysis.report.resources import write_throttling_warnings
@@ -875,10 +875,9 @@ def _measure_server_latency(
 def _measure_client_latency(dataset: TableSource, where: pl.DataFrame) -> pl.DataFrame:
     """Mean latency of the main clients over all operations."""
     latencies = convert_to_polars(dataset.table("operation_latencies"))
-    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
-    weighted = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    main = latencies.filter(is_main_operation())
     placed = main.join(where, on=["run_id", "resource"]).drop_nulls("mean_us")
-    return placed.group_by("cell").agg(weighted.alias("client_mean_us"))
+    return placed.group_by("cell").agg(MEAN_LATENCY_US.alias("client_mean_us"))
 
 
 # The report: everything that its page shows, by one call.

@@ -24,7 +24,7 @@ import polars as pl
 from citus_analysis.errors import UsageError, join_first_names
 from citus_analysis.runs.set_ups import CONFIGURATION
 from citus_analysis.schema import STATUSES, TABLES
-from citus_analysis.texts.words import join_words, pluralize
+from citus_analysis.texts.words import SUCCESS_WORDS, is_round_number, join_words, pluralize
 from citus_analysis.units import better_direction
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ _DESCRIBED: Final = frozenset({*CONFIGURATION, "variant", "experiment", "arrival
 _KNOWN: Final = _DESCRIBED | {column.name for column in TABLES["runs"]}
 #: Columns of `runs` that are measured.
 _MEASURED: Final = frozenset({"throughput_ops_s", "runtime_ms", "operations_done", "failed_operations"})
-_DONE: Final = "ok success successful succeeded passed pass true t yes 0 done completed complete finished"
 _FAILURES: Final = frozenset(
     ["failed", "failures", "error", "errors", "aborts", "aborted", "timeouts", "deadlocks", "retries", "misses"]
 )
@@ -238,7 +237,7 @@ def _convert_status(column: pl.Series) -> pl.Series:
     texts = column.cast(pl.String).str.to_lowercase()
     if set(texts.drop_nulls().unique()) <= set(STATUSES):
         return texts.alias("status")
-    done = _DONE.split()
+    done = SUCCESS_WORDS
     return pl.Series("status", ["ok" if text is None or text in done else "failed" for text in texts])
 
 
@@ -298,10 +297,10 @@ def _judge_numbers(runs: pl.DataFrame, name: str, factors: Sequence[str], repeat
 
 
 def _has_round_numbers(values: pl.Series) -> bool:
-    """Whether most numbers are such as people choose: powers of two, or of one or two digits before zeros."""
+    """Whether most numbers are such as people choose: round ones, and parts of 1 with one digit."""
     known = [float(value) for value in values.unique() if value]
     whole = [int(value) for value in known if value == int(value)]
-    chosen = [number for number in whole if not number & (number - 1) or number == float(f"{number:.1e}")]
+    chosen = list(filter(is_round_number, whole))
     tenths = [value for value in known if value != int(value) and value == float(f"{value:.1g}")]
     return 2 * (len(chosen) + len(tenths)) > len(known)
 

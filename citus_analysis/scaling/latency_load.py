@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.defaults import LEVEL, METRIC
-from citus_analysis.operations import is_operation
+from citus_analysis.operations import is_main_operation
 from citus_analysis.runs import comparability
 from citus_analysis.runs.selection import Selection
 from citus_analysis.runs.set_ups import build_series_names
@@ -42,7 +42,7 @@ def estimate_latency_by_load(
     Returns:
         operation, series, threads, throughput_ops_s, n, mean, sd, low, high (of `metric`), level, method, warnings.
     """
-    own = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
+    own = latencies.filter(is_main_operation())
     own = own.select("run_id", "resource", pl.col("operation").alias("section"), metric)
     runs = selection.runs.drop_nulls([_LOAD, "operation"])
     keys = [*(name for name in comparability(runs, _LOAD).strata if name != "workers"), "workers"]

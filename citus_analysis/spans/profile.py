@@ -25,6 +25,7 @@ from citus_analysis.core.frames import (
 )
 from citus_analysis.defaults import LEVEL, MARGIN, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.operations import MEAN_LATENCY_US
 from citus_analysis.runs.selection import Question, Selection
 from citus_analysis.runs.set_ups import CONFIGURATION, build_series_names, format_setup_value
 from citus_analysis.runs.windows import Windowed, select_measured_rows
@@ -428,8 +429,6 @@ _RUN: Final = ["resource", "run_id"]
 _SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
 #: Kind of the statement that an operation of `operation_latencies` sends; null for other operations.
 SENT: Final = pl.col("operation").replace_strict(_SENT_BY, default=None, return_dtype=pl.String)
-#: Mean latency of a group of rows of `operation_latencies`.
-MEAN_OF_CLIENTS_US: Final = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
@@ -894,7 +893,7 @@ def _compute_client_latency(latencies: pl.DataFrame, of_runs: pl.DataFrame, role
     mine = latencies.filter(pl.col("role").cast(pl.String) == role).with_columns(kind=SENT)
     keyed = of_runs.with_columns(kind=pl.col("statement_kind").cast(pl.String))
     joined = mine.join(keyed, on=["resource", "run_id", "kind"])
-    mean_ms = (MEAN_OF_CLIENTS_US / US_PER_MS).alias(f"{prefix}_mean_ms")
+    mean_ms = (MEAN_LATENCY_US / US_PER_MS).alias(f"{prefix}_mean_ms")
     return joined.group_by([*_CONFIGURATION, "sampled_percent"]).agg(mean_ms)
 
 

@@ -41,6 +41,23 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {choose_noun_form(number, noun)}"
 
 
+#: What people write in a column that says whether a run succeeded, of those that did.
+SUCCESS_WORDS: Final = (
+    *("ok", "success", "successful", "succeeded", "passed", "pass", "true", "t", "yes", "0"),
+    *("done", "completed", "complete", "finished"),
+)
+
+
+def is_round_number(number: int) -> bool:
+    """Whether a number is such as people choose: a power of two, or of one or two digits before zeros.
+
+    Example:
+        >>> [is_round_number(number) for number in (64, 1_500, 1_234)]
+        [True, True, False]
+    """
+    return not number & (number - 1) or number == float(f"{number:.1e}")
+
+
 def spell_number(number: int) -> str:
     """A number in a sentence: in words up to twelve.
 
