@@ -29,7 +29,7 @@ from tests.recordings import RECORDED, copy_recordings
 
 pytestmark = pytest.mark.server
 
-RESOURCES = ("w2-t16-insert", "w1-t4-select", "w2-perf-select", "w2-pgbench")
+RESOURCES = ("w2-t4-insert", "w1-t4-select", "w2-perf-select", "w2-pgbench")
 
 
 @pytest.fixture(scope="module")
@@ -111,16 +111,16 @@ def _units(dataset: Dataset) -> int:
 
 
 def test_only_what_changed_is_sent(url: str, dataset: Dataset, tmp_path: Path) -> None:
-    tree = copy_recordings(tmp_path / "raw", "w2-t16-insert", "w2-pgbench")
+    tree = copy_recordings(tmp_path / "raw", "w2-t4-insert", "w2-pgbench")
     ingest([tree], tmp_path / "out")
     publish_dataset(open_dataset(tmp_path / "out"), url, schema="steps")
-    log = next((tree / "w2-t16-insert" / "pglogs").glob("PGLOG-1-*"))
+    log = next((tree / "w2-t4-insert" / "pglogs").glob("PGLOG-1-*"))
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[: len(lines) // 2]))
     ingest([tree], tmp_path / "out")
     changed = open_dataset(tmp_path / "out")
     sent = publish_dataset(changed, url, schema="steps")
-    own = pl.col("resource") == "w2-t16-insert"
+    own = pl.col("resource") == "w2-t4-insert"
     assert sent.rows["spans"] == changed.table("spans").filter(own).height
     assert 0 < sent.rows["log_events"] < changed.table("log_events").filter(own).height
     assert "client_latencies" not in sent.rows
@@ -128,7 +128,7 @@ def test_only_what_changed_is_sent(url: str, dataset: Dataset, tmp_path: Path) -
 
 
 def test_what_the_dataset_lost_is_removed(url: str, tmp_path: Path) -> None:
-    ingest([RECORDED / "w2-t16-insert", RECORDED / "w1-t4-select"], tmp_path / "two")
+    ingest([RECORDED / "w2-t4-insert", RECORDED / "w1-t4-select"], tmp_path / "two")
     publish_dataset(open_dataset(tmp_path / "two"), url, schema="shrinks", tables=["clients", "runs"])
     ingest([RECORDED / "w1-t4-select"], tmp_path / "one")
     fewer = open_dataset(tmp_path / "one")
@@ -147,7 +147,7 @@ def test_a_failure_leaves_everything_as_it_was(url: str, tmp_path: Path) -> None
     with dbapi.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute("ALTER TABLE whole.clients ADD CONSTRAINT none CHECK (false) NOT VALID")
         connection.commit()
-    ingest([RECORDED / "w2-t16-insert"], tmp_path / "out")
+    ingest([RECORDED / "w2-t4-insert"], tmp_path / "out")
     with pytest.raises(InputError, match=r'violates check constraint "none".*nothing was changed'):
         publish_dataset(open_dataset(tmp_path / "out"), url, schema="whole", tables=["clients"])
     assert published_rows(url, "whole", "clients").equals(before)
@@ -223,7 +223,7 @@ def test_rows_of_derived_tables_are_behind_views() -> None:
 
 
 def test_on_a_cluster_of_citus_rows_of_a_run_are_on_one_node(tmp_path: Path) -> None:
-    sources = [RECORDED / "w2-t16-insert", RECORDED / "w2-pgbench"]
+    sources = [RECORDED / "w2-t4-insert", RECORDED / "w2-pgbench"]
     ingest(sources, tmp_path / "out")
     dataset = open_dataset(tmp_path / "out")
     with citus_cluster(tmp_path / "servers") as cluster:
