@@ -82,7 +82,7 @@ def test_few_statements_say_nothing() -> None:
 
 
 def test_variances_of_recorded_traces_add_up(tmp_path: Path) -> None:
-    ingest([RECORDED / "w2-t16-insert"], tmp_path / "dataset")
+    ingest([RECORDED / "w1-t4-insert"], tmp_path / "dataset")
     study = study_bottleneck(open_dataset(tmp_path / "dataset"))
     keys = [*CONFIGURATION, "statement_kind"]
     sums = study.variance.group_by(keys).agg(pl.col("value_us2").sum(), pl.col("variance_us2").first())

@@ -86,7 +86,7 @@ def test_the_page_of_the_study_has_a_section_for_each(dataset: Dataset, tmp_path
 
 
 def test_a_dataset_of_another_kind_has_reasons(tmp_path: Path) -> None:
-    ca.ingest([ROOT / "tests" / "data" / "short"], tmp_path / "ds", jobs=1)
+    ca.ingest([ROOT / "tests" / "data" / "short" / "postgresql-think-w0-t1-turnover"], tmp_path / "ds", jobs=1)
     ca.report.render_report("study", tmp_path / "ds", tmp_path, html=False)
     overview = pl.read_csv(tmp_path / "study" / "overview.csv").filter(pl.col("call").is_not_null())
     absent = overview.filter(pl.col("counterpart") == "none")

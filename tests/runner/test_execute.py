@@ -114,8 +114,8 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     matrix = {**QUICK["matrix"], **LONG_ENOUGH, "threads": [1, 2], "monitored": [True]}
     summary = run(tmp_path / "out", matrix=matrix, iterations=2, monitor={"share": 0.1})
     assert len(summary.verified) == 8
-    assert ingest([tmp_path / "out"], tmp_path / "dataset").exit_code == 0
-    dataset = open_dataset(tmp_path / "dataset")
+    assert ingest([tmp_path / "out"], tmp_path / "out-agreed").exit_code == 0
+    dataset = open_dataset(tmp_path / "out-agreed")
     assert dataset.runs()["status"].unique().to_list() == ["ok"]
     assert dataset.runs()["set_up"].unique().to_list() == ["quick"]
     selection = select_runs(dataset)
@@ -128,7 +128,7 @@ def test_what_was_launched_becomes_tables_and_reports(tmp_path: Path) -> None:
     assert not any("0 workers" in sentence for sentence in sentences)
     statements = dataset.statements().filter(pl.col("statement_kind").cast(pl.String).is_in(["select", "insert"]))
     assert statements["executed"].unique().to_list() == ["local"]  # a single server has no other node
-    rendered = render_reports("all", tmp_path / "dataset", tmp_path / "reports", html=False)
+    rendered = render_reports("all", dataset.path, tmp_path / "reports", html=False)
     assert {result.name for result in rendered.results} >= {"scalability", "comparison", "profile"}
     # No samplers ran, and the published study is another one.
     assert set(rendered.left_out) == {"resources", "published", "study"}
