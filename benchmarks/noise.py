@@ -6,7 +6,8 @@
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
   two at a time: a program that keeps the server's processor busy, or the clients'; programs that force pages to the
-  same disk; checkpoints. `noise` reads the files alone;
+  same disk; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
+  processor, the clients' sessions are placed unequally. `noise` reads the files alone;
 - canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
   which reads, or writes: server, clients and canary on one processor.
 """
@@ -32,6 +33,7 @@ from itertools import combinations, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, cast
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +46,13 @@ from citus_analysis.bottleneck import noise
 from citus_analysis.bottleneck.variance import split_run_variance
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.runner import canary_program, run_experiment
+from citus_analysis.runner import canary_program, measure, run_experiment
 from citus_analysis.runner.client_programs import list_program_candidates
 from citus_analysis.runner.embedded import Embedded
 from citus_analysis.runner.experiment import EmbeddedTarget, Experiment, parse_experiment
 from citus_analysis.runner.host_samplers import choose_canary_pace
 from citus_analysis.runner.plan import make_plan
+from citus_analysis.runner.programs import find_programs
 from citus_analysis.runner.schedule import RunnerEvent
 from citus_analysis.stats.covariates import correct_comparison, estimate_slopes
 from citus_analysis.stats.verdicts import compare
@@ -142,19 +145,24 @@ def measure_correction(repeats: int) -> list[dict[str, object]]:
 
 # Injected sources, on an embedded server with pgbench.
 
+UNEQUAL: Final = "unequal placement"
 #: Injected source -> the source that `noise` is expected to name. A processor may be that of the server or of the
-#: clients; both are foreign work. Placement is not injected: a single server has no nodes to be placed on.
+#: clients; both are foreign work.
 INJECTED: Final = {
     "busy processor of the server": "foreign work",
     "busy processor of the clients": "foreign work",
     "delayed fsync": "time to force a page to the disk",
     "checkpoints": "checkpoints",
+    UNEQUAL: "balance of nodes",
 }
+#: Sources that are injected on one server; nodes that are held to a share of a processor do not notice them.
+ON_ONE_SERVER: Final = tuple(name for name in INJECTED if name != UNEQUAL)
 #: None, one at a time, and two at a time of different kinds.
 STUDIES: Final[tuple[tuple[str, ...], ...]] = (
     (),
-    *((name,) for name in INJECTED),
-    *(pair for pair in combinations(INJECTED, 2) if INJECTED[pair[0]] != INJECTED[pair[1]]),
+    *((name,) for name in ON_ONE_SERVER),
+    *(pair for pair in combinations(ON_ONE_SERVER, 2) if INJECTED[pair[0]] != INJECTED[pair[1]]),
+    (UNEQUAL,),
 )
 #: Threads of the clients, and the part of the runs with a source.
 THREADS: Final = 4
@@ -228,7 +236,7 @@ def find_servers(tree: Path) -> list[tuple[int, int]]:
     return [(int(words[0]), int(words[3])) for words in lines if len(words) > 3]
 
 
-def describe_experiment(name: str, iterations: int, seconds: int, *, canary: bool) -> dict[str, Any]:
+def describe_experiment(name: str, iterations: int, seconds: int) -> dict[str, Any]:
     """Short runs of pgbench on an embedded server: reads and updates by key."""
     return {
         "name": name,
@@ -237,17 +245,23 @@ def describe_experiment(name: str, iterations: int, seconds: int, *, canary: boo
         "matrix": {"workloads": ["a"], "threads": [THREADS], "records": [10_000]},
         "limits": {"duration_s": seconds},
         "iterations": iterations,
-        "samplers": {"canary": canary, "activity": False},
+        "samplers": {"canary": True, "activity": False},
     }
 
 
-def run_beside(experiment: Experiment, tree: Path, begin: Callable[[str], Callable[[], None]]) -> None:
+def run_beside(
+    experiment: Experiment,
+    tree: Path,
+    begin: Callable[[str], Callable[[], None]],
+    prepare: Callable[[str], None] = lambda _run: None,
+) -> None:
     """Run an experiment with something beside each run while it is measured.
 
     Args:
         experiment: what is run: the server on one processor, its clients on the other.
         tree: folder of its files.
         begin: starts what is beside the run of a name, and gives what ends it.
+        prepare: called with the name of each run before it is measured, when the servers run.
     """
     running: list[Callable[[], None]] = []
 
@@ -257,6 +271,7 @@ def run_beside(experiment: Experiment, tree: Path, begin: Callable[[str], Callab
                 for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
                     with contextlib.suppress(psutil.NoSuchProcess):
                         one.cpu_affinity([SERVERS_CPU])
+            prepare(event.run_id)
         if event.phase == "measuring" and not running:
             running.append(begin(event.run_id))
         if event.phase != "measuring" and running:
@@ -274,7 +289,10 @@ def run_beside(experiment: Experiment, tree: Path, begin: Callable[[str], Callab
 
 def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int, seed: int) -> dict[str, object]:
     """What `noise` says of a study of which sources disturb a third of the runs each, beside what was injected."""
-    experiment = parse_experiment(describe_experiment("injected", runs, seconds, canary=True))
+    described = describe_experiment("injected", runs, seconds)
+    if UNEQUAL in sources:
+        described = spread_over_nodes(described)
+    experiment = parse_experiment(described)
     plan = [run.run_id for run in make_plan(experiment)]
     rng = np.random.default_rng(seed)
     disturbed = {source: set(rng.choice(plan, round(PART * runs), replace=False).tolist()) for source in sources}
@@ -282,9 +300,86 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
     def begin(run_id: str) -> Callable[[], None]:
         return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder).stop
 
-    run_beside(experiment, folder / "tree", begin)
+    if UNEQUAL in sources:
+        with place_unequally(folder / "tree", disturbed[UNEQUAL]) as prepare:
+            run_beside(experiment, folder / "tree", begin, prepare)
+    else:
+        run_beside(experiment, folder / "tree", begin)
     ingest([folder / "tree"], folder / "dataset")
     return judge_study(folder / "dataset", disturbed)
+
+
+# Unequal placement, on a cluster of Citus.
+
+#: Sessions on either worker, even and uneven, and the share of a processor that each node has.
+EVEN: Final = (4, 4)
+UNEVEN: Final = (7, 1)
+NODE_CORES: Final = 0.15
+PERIOD_US: Final = 20_000
+#: Weight of a node against all other work on the machine, which has 1024: a node gets its share, whoever else works.
+NODE_WEIGHT: Final = 50_000
+CONTROLLER: Final = Path("/sys/fs/cgroup/cpu")
+PROGRAMS: Final = "POSTGRES_WITH_CITUS"
+
+
+def find_missing_for_placement() -> str:
+    """What a study of unequal placement lacks here; empty if it lacks nothing."""
+    if PROGRAMS not in os.environ or not find_programs(os.environ[PROGRAMS]).has_extension("citus"):
+        return f"{PROGRAMS} names no programs of PostgreSQL with Citus"
+    if not os.access(CONTROLLER / "cpu.cfs_quota_us", os.W_OK) and not os.access(CONTROLLER, os.W_OK):
+        return f"no control groups can be made in {CONTROLLER}"
+    return ""
+
+
+def spread_over_nodes(described: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment with its load generators spread over two workers of Citus, one for each."""
+    target = {**described["target"], "postgres": os.environ[PROGRAMS]}
+    matrix = {
+        **described["matrix"],
+        "workloads": ["c"],
+        "threads": [sum(EVEN)],
+        "workers": [2],
+        "drivers": [2],
+        "entry": ["any-node"],
+    }
+    return {**described, "target": target, "matrix": matrix, "samplers": {"canary": True, "activity": True}}
+
+
+@contextlib.contextmanager
+def place_unequally(tree: Path, unequal: Collection[str]) -> Iterator[Callable[[str], None]]:
+    """Hold the nodes to their share, and give what chooses the placement of a run's sessions before it begins.
+
+    The runner shares the sessions out evenly. It is made to share them unevenly here, and records nothing of it but
+    what its samplers see.
+    """
+    placement = list(EVEN)
+    groups: set[Path] = set()
+
+    def share(threads: int, *, parts: int) -> list[int]:
+        assert (threads, parts) == (sum(EVEN), len(EVEN))
+        return list(placement)
+
+    def prepare(run_id: str) -> None:
+        placement[:] = UNEVEN if run_id in unequal else EVEN
+        for pid, port in find_servers(tree):
+            group = CONTROLLER / f"postgres-noise-{port}"
+            groups.add(group)
+            group.mkdir(exist_ok=True)
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(round(NODE_CORES * PERIOD_US)))
+            (group / "cpu.shares").write_text(str(NODE_WEIGHT))
+            for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+                with contextlib.suppress(ProcessLookupError):
+                    (group / "cgroup.procs").write_text(str(one.pid))
+
+    with mock.patch.object(measure, "share_threads", share):
+        try:
+            yield prepare
+        finally:
+            for group in groups:
+                # The last processes may still leave it.
+                with contextlib.suppress(OSError):
+                    group.rmdir()
 
 
 def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict[str, object]:
@@ -486,12 +581,14 @@ def main() -> None:
                 continue
             first = time.monotonic()
             for number in range(given.first, given.first + given.studies):
+                sources = STUDIES[number % len(STUDIES)]
+                if UNEQUAL in sources and (missing := find_missing_for_placement()):
+                    print(f"study {number} of {UNEQUAL} is left out: {missing}", file=sys.stderr)
+                    continue
                 begin = time.monotonic()
                 if begin - first > 60 * given.minutes:
                     break
-                one = study_injected(
-                    folder / str(number), STUDIES[number % len(STUDIES)], given.runs, given.seconds, SEED + number
-                )
+                one = study_injected(folder / str(number), sources, given.runs, given.seconds, SEED + number)
                 earlier = [study for study in kept.get("injected", []) if study["number"] != number]
                 size = {"seconds": given.seconds, "took_s": round(time.monotonic() - begin)}
                 keep(injected=[*earlier, {"number": number, **size, **one}])
