@@ -43,7 +43,8 @@ import psycopg
 import scipy.stats
 
 from citus_analysis.bottleneck import noise
-from citus_analysis.bottleneck.variance import split_run_variance
+from citus_analysis.bottleneck.run_factors import DIRECTIONS
+from citus_analysis.bottleneck.run_variance import RESIDUAL, split_run_variance
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.runner import canary_program, measure, run_experiment
@@ -83,14 +84,15 @@ def simulate_sources(rng: np.random.Generator, shares: dict[str, float]) -> pl.D
     rest = SPREAD * math.sqrt(1 - sum(shares.values())) * rng.normal(0, 1, n)
     logs = rng.uniform(5, 9, CONFIGURATIONS)[names] + rest
     for source, share in shares.items():
-        logs += SPREAD * math.sqrt(share) * (values[source] - values[source].mean()) / values[source].std()
-    order = np.tile(np.arange(float(RUNS)), CONFIGURATIONS)
-    return split_run_variance(np.exp(logs), names.tolist(), values | {"order in time": order}).sources
+        scaled = (values[source] - values[source].mean()) / values[source].std()
+        logs += DIRECTIONS[source] * SPREAD * math.sqrt(share) * scaled
+    factors = values | {"order in time": np.tile(np.arange(float(RUNS)), CONFIGURATIONS)}
+    return split_run_variance(np.exp(logs), names.tolist(), factors, directions=DIRECTIONS).sources
 
 
 def find_named(sources: pl.DataFrame) -> list[str]:
     """Sources that chance does not explain, the largest first."""
-    return sources.filter((pl.col("p_value") < 0.05).fill_null(value=False))["source"].to_list()
+    return sources.filter(pl.col("source") != RESIDUAL, pl.col("share") > 0)["source"].to_list()
 
 
 def measure_naming(repeats: int) -> dict[str, object]:

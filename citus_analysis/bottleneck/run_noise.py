@@ -1,7 +1,7 @@
 """Why runs of one configuration differ, and what is left of a difference between configurations without that.
 
-- the variance between repeated runs is divided by its sources (:mod:`citus_analysis.bottleneck.variance`): blocks or
-  order in time, checkpoints, autovacuum, placement of sessions, and what was measured beside the runs
+- the variance between repeated runs is divided by its sources (:mod:`citus_analysis.bottleneck.run_variance`):
+  blocks or order in time, checkpoints, autovacuum, placement of sessions, and what was measured beside the runs
   (:mod:`citus_analysis.bottleneck.witnesses`);
 - comparisons are corrected by those sources of which chance is not an explanation
   (:mod:`citus_analysis.stats.covariates`); the verdict without correction stands beside the corrected one;
@@ -21,19 +21,13 @@ import polars as pl
 
 from citus_analysis.bottleneck.machine_work import describe_foreign_work
 from citus_analysis.bottleneck.measurements import AUTOVACUUM, measure_checkpoints
+from citus_analysis.bottleneck.run_factors import FACTORS, ORDER, run_factors
+from citus_analysis.bottleneck.run_variance import RESIDUAL, RunVariance, run_variance
 from citus_analysis.bottleneck.study import (
     ACTIVITY_COLUMNS,
     AUTOVACUUM_COLUMNS,
     CONFIGURATION,
     read_configured_runs,
-)
-from citus_analysis.bottleneck.variance import (
-    FACTORS,
-    ORDER,
-    RESIDUAL,
-    RunVariance,
-    run_factors,
-    run_variance,
 )
 from citus_analysis.bottleneck.waits import select_client_sessions
 from citus_analysis.bottleneck.witnesses import RUN_WITNESSES, read_rows_of_witnesses, read_witness_tables
@@ -53,7 +47,6 @@ from citus_analysis.texts.words import join_words, pluralize
 
 #: Bootstrap samples of runs for the intervals of shares.
 _RESAMPLES: Final = 400
-_ALPHA: Final = 0.05
 #: Fewest runs of a configuration of which one can be unlike the others, and by how many robust standard deviations.
 _LEAST_LIKE: Final = 4
 _DEVIATIONS: Final = 5.0
@@ -122,10 +115,7 @@ class NoiseStudy(DisplayMixin):
     @property
     def named(self) -> tuple[str, ...]:
         """Sources with an effect that chance does not explain, the largest first."""
-        if self.variance is None:
-            return ()
-        sources = self.variance.sources.filter((pl.col("p_value") < _ALPHA).fill_null(value=False))
-        return tuple(sources["source"])
+        return () if self.variance is None else self.variance.named
 
     def sentence(self) -> str:
         """The spread between runs and the sources that chance does not explain."""
@@ -139,7 +129,8 @@ class NoiseStudy(DisplayMixin):
             return f"{head}; no measured source has an effect that chance does not explain."
         parts = [f"{_format_share(shares[name])} to {name}" for name in self.named]
         rest = _format_share(shares[RESIDUAL])
-        return f"{head}. Of their variance, {join_words(parts)} can be ascribed; {rest} has no known source."
+        said = f"{head}. Of their variance, {join_words(parts)} can be ascribed; {rest} has no known source."
+        return f"{said} {found.describe_companions()}".rstrip()
 
     def summary_lines(self) -> list[str]:
         """The finding, the corrected comparisons, doubtful runs and warnings."""
@@ -267,8 +258,8 @@ its runs)
     warnings: list[str] = []
     variance = None
     try:
-        variance, notes = _divide_variance(factors, level)
-        warnings += notes
+        variance = run_variance(factors, CONFIGURATION, level=level, resamples=_RESAMPLES)
+        warnings += variance.warnings
     except InsufficientDataError as error:
         warnings.append(str(error))
     worked = foreign.runs.filter(pl.col("foreign_s") > 0).sort("begin_time", "run_id", "machine")
@@ -313,7 +304,7 @@ def list_unlike_runs(factors: pl.DataFrame) -> pl.DataFrame:
     in Jain's index. Configurations with fewer than four runs are not judged.
 
     Args:
-        factors: result of :func:`citus_analysis.bottleneck.variance.run_factors`.
+        factors: result of :func:`citus_analysis.bottleneck.run_factors.run_factors`.
 
     Returns:
         The rows of `NoiseStudy.unlike`.
@@ -352,17 +343,6 @@ def _describe_unlike_run(source: str, value: float, median: float) -> str:
     )
 
 
-def _divide_variance(factors: pl.DataFrame, level: float) -> tuple[RunVariance, tuple[str, ...]]:
-    """The variance by source, with fewer sources where there are too few runs for all."""
-    try:
-        whole = run_variance(factors, CONFIGURATION, level=level, resamples=_RESAMPLES)
-    except InsufficientDataError:
-        found = run_variance(factors.drop(RUN_WITNESSES), CONFIGURATION, level=level, resamples=_RESAMPLES)
-        left_out = join_words([FACTORS[name] for name in RUN_WITNESSES])
-        return found, (*found.warnings, f"too few runs to tell {left_out} among the sources")
-    return whole, whole.warnings
-
-
 def _measure_factors(
     dataset: TableSource,
     tables: Mapping[str, pl.DataFrame],
@@ -397,10 +377,9 @@ def _list_covariates(variance: RunVariance | None, factors: pl.DataFrame) -> lis
     """
     if variance is None:
         return []
-    named = set(variance.sources.filter((pl.col("p_value") < _ALPHA).fill_null(value=False))["source"])
     others = [name for name in FACTORS if FACTORS[name] != ORDER and name not in RUN_WITNESSES]
     words = {name: FACTORS[name] for name in others if name in factors.columns}
-    return [name for name, words in words.items() if words in named]
+    return [name for name, words in words.items() if words in variance.named]
 
 
 def _estimate_slopes(factors: pl.DataFrame, columns: list[str]) -> CovariateSlopes | None:
@@ -455,10 +434,10 @@ def format_noise(found: NoiseStudy, width: int | None = None) -> str:
 
 
 def _render_sources(variance: RunVariance) -> list[str]:
-    head = ("source", "share", "low", "high", "by chance", "effect", "p")
+    head = ("source", "share", "low", "high", "effect", "p", "goes with")
     rows = []
     for row in variance.sources.to_dicts():
-        shares = [row[name] for name in ("share_beyond_chance", "share_low", "share_high", "by_chance")]
+        shares = [row[name] for name in ("share_beyond_chance", "share_low", "share_high")]
         effect, p = row["effect_percent"], row["p_value"]
         rows.append(
             [
@@ -466,9 +445,10 @@ def _render_sources(variance: RunVariance) -> list[str]:
                 *(f"{100 * max(share, 0.0):.0f} %" for share in shares),
                 "" if effect is None else f"{effect:+.1f} %",
                 "" if p is None else f"{p:.2g}",
+                row["goes_with"] or "",
             ]
         )
-    return render_text_table(head, rows, right=range(1, len(head)))
+    return render_text_table(head, rows, right=range(1, len(head) - 1))
 
 
 def _render_comparisons(found: NoiseStudy, width: int | None) -> list[str]:

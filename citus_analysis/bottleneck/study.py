@@ -25,14 +25,10 @@ from citus_analysis.bottleneck.measurements import (
     measure_sessions,
 )
 from citus_analysis.bottleneck.resources import sum_program_loads
+from citus_analysis.bottleneck.run_factors import run_factors
+from citus_analysis.bottleneck.run_variance import RunVariance, run_variance
 from citus_analysis.bottleneck.samples import NODE, add_configuration_columns, describe_unplaced_samples
-from citus_analysis.bottleneck.variance import (
-    RunVariance,
-    decompose_time_variance,
-    find_separating_properties,
-    run_factors,
-    run_variance,
-)
+from citus_analysis.bottleneck.variance import decompose_time_variance, find_separating_properties
 from citus_analysis.bottleneck.waits import compute_session_waits, count_opened_sessions, select_client_sessions
 from citus_analysis.bottleneck.witnesses import read_rows_of_witnesses, read_witness_tables
 from citus_analysis.core.displays import DisplayMixin

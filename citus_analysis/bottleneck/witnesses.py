@@ -27,7 +27,11 @@ WITNESSES: Final = {
     "start_up": "start-up of the clients",
     "cold_cache": "blocks not found in the cache",
 }
-#: Those of the run itself, which a compared change may cause; a study with few runs does without them.
+#: Column -> the sign of the effect that it can have on the throughput.
+WITNESS_DIRECTIONS: Final = {
+    "machine_speed": 1, "disk_time": -1, "foreign_work": -1, "stolen_time": -1, "start_up": -1, "cold_cache": -1
+}  # fmt: skip
+#: Those of the run itself, which a compared change may cause: no comparison is corrected by them.
 RUN_WITNESSES: Final = ("start_up", "cold_cache")
 #: Tables that witnesses are measured from.
 WITNESS_TABLES: Final = (*ACCOUNT_TABLES, "canaries", "client_series", "server_counters")
@@ -58,8 +62,8 @@ def measure_witnesses(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, fo
         One row per run: `resource`, `run_id`, `machine_speed` (natural logarithm of that of the runs), `disk_time`
         (natural logarithm of the microseconds to force a page to the disk, mean of the machines), `foreign_work` (per
         cent of the machines' CPU time, mean), `stolen_time` (per cent, mean of the machines), `start_up` (per cent of
-        the run, lost at its begin), `cold_cache` (per cent of the blocks that the servers asked for and did not find in
-        their shared buffers). What was not measured of a run is null.
+        the run, lost at its begin), `cold_cache` (blocks that the servers did not find in their shared buffers: not a
+        part of those that they asked for, because a slow run asks for fewer). What was not measured of a run is null.
     """
     canaries = measure_canaries(tables["canaries"], runs)
     known = foreign.runs.filter(pl.col("method") != _UNKNOWN)
@@ -151,14 +155,13 @@ def measure_start_up(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def _measure_cold_cache(counters: pl.DataFrame) -> pl.DataFrame:
-    """`cold_cache` of the runs of which `pg_stat_database` was read before and after."""
+    """`cold_cache` of the runs of which `pg_stat_database` was read before and after and blocks were asked for."""
     grown = counters.filter(pl.col("value") >= 0, pl.col("run_id").is_not_null())
     name = pl.col("counter").cast(pl.String)
     sums = grown.group_by(RUN, maintain_order=True).agg(
         read=pl.col("value").filter(name == "blks_read").sum(), hit=pl.col("value").filter(name == "blks_hit").sum()
     )
-    asked = pl.col("read") + pl.col("hit")
-    return sums.filter(asked > 0).select(*RUN, cold_cache=100 * pl.col("read") / asked)
+    return sums.filter(pl.col("read") + pl.col("hit") > 0).select(*RUN, cold_cache="read")
 
 
 def read_rows_of_witnesses(source: TableSource) -> dict[str, pl.DataFrame]:

@@ -10,7 +10,7 @@ import polars as pl
 from citus_analysis.attribution import Explanation
 from citus_analysis.attribution.sentences import tabulate_causes
 from citus_analysis.bottleneck import BottleneckStudy
-from citus_analysis.bottleneck.variance import RunVariance
+from citus_analysis.bottleneck.run_variance import RunVariance
 from citus_analysis.core.frames import convert_to_polars
 from citus_analysis.errors import UsageError
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_predicted_ratios, plot_variance

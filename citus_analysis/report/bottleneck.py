@@ -431,6 +431,6 @@ def tabulate_variance_sources(study: BottleneckStudy) -> pl.DataFrame:
     """Run-to-run variance by source, shares in per cent; no rows if it was not split."""
     if study.run_variance is None:
         return pl.DataFrame()
-    shares = [(pl.col(name) * 100).alias(f"{name}_percent") for name in ("share", "by_chance")]
-    rest = ["sd_percent", "effect_percent", "p_value", "runs_to_decide"]
-    return study.run_variance.sources.select("source", *shares, *rest)
+    share = (pl.col("share") * 100).alias("share_percent")
+    rest = ["sd_percent", "effect_percent", "p_value", "runs_to_decide", "goes_with"]
+    return study.run_variance.sources.select("source", share, *rest)

@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import study_bottleneck
-from citus_analysis.bottleneck.variance import FACTORS, RunVariance, run_variance, split_run_variance
+from citus_analysis.bottleneck.run_factors import DIRECTIONS, FACTORS
+from citus_analysis.bottleneck.run_variance import RunVariance, run_variance, split_run_variance
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
@@ -26,7 +27,7 @@ def simulated(order: float, checkpoint: float, noise: float, seed: int = 3) -> R
         "autovacuum": random.exponential(1.0, names.size),
         "balance of nodes": np.full(names.size, 0.9),
     }
-    return split_run_variance(np.exp(logs), names.tolist(), factors)
+    return split_run_variance(np.exp(logs), names.tolist(), factors, directions=DIRECTIONS)
 
 
 def share(found: RunVariance, source: str) -> float:
@@ -61,31 +62,57 @@ def test_runs_needed_follow_the_spread() -> None:
     assert found.runs_needed_without is not None
     assert 7 <= found.runs_needed <= 10
     assert found.runs_needed_without == 4
-    assert "checkpoints and order in time have an effect that chance does not explain" in found.sentence()
+    assert found.named == ("checkpoints", "order in time")
     assert f"needs {found.runs_needed} runs, and 4 runs if the factors were held constant" in found.sentence()
 
 
-def test_without_effects_shares_are_those_of_chance() -> None:
-    shown, shares = 0, []
-    for seed in range(40):
+def test_without_effects_nothing_is_chosen_in_19_of_20_studies() -> None:
+    chosen = 0
+    for seed in range(100):
         found = simulated(order=0.0, checkpoint=0.0, noise=0.03, seed=seed)
         rows = found.sources.filter(pl.col("source") != "residual")
-        shown += int((rows["p_value"] < 0.05).any())
-        shares += rows["share"].to_list()
-        assert rows["by_chance"].to_list() == pytest.approx([1 / (CONFIGURATIONS * (RUNS - 1))] * 3)
-    # Five per cent of 40 are 2; more than 6 have a probability below 1 %.
-    assert shown <= 6
-    assert np.mean(shares) == pytest.approx(1 / (CONFIGURATIONS * (RUNS - 1)), rel=0.4)
+        chosen += bool(found.named)
+        assert (rows["share"] > 0).to_list() == (rows["p_value"] < 0.05).to_list()
+        assert found.sources["share"].sum() == pytest.approx(1, abs=1e-9)
+    # Five per cent of 100 are 5; more than 11 have a probability below 1 %.
+    assert chosen <= 11
 
 
-def test_factors_that_go_together_share_what_they_explain() -> None:
+def test_a_factor_that_another_one_stands_for_has_no_share_and_is_named_beside_it() -> None:
     random = np.random.default_rng(5)
     one = random.normal(size=200)
-    other = one + random.normal(0, 0.1, 200)
+    other = one + random.normal(0, 0.2, 200)
     rates = np.exp(0.1 * one + random.normal(0, 0.02, 200))
-    found = split_run_variance(rates, ["w2"] * 200, {"a": one, "b": other})
-    assert share(found, "a") == pytest.approx(share(found, "b"), abs=0.05)
-    assert share(found, "residual") < 0.1
+    found = split_run_variance(rates, ["w2"] * 200, {"other": other, "one": one}, resamples=50)
+    assert found.named == ("one",)
+    first, second, rest = found.sources.to_dicts()
+    assert (first["source"], second["source"], rest["source"]) == ("one", "other", "residual")
+    assert first["share_beyond_chance"] == pytest.approx(1 / (1 + 0.02**2 / 0.1**2), abs=0.02)
+    assert (second["share"], second["goes_with"], second["p_value"] > 0.05) == (0, "one", True)
+    assert first["share_low"] > 0.9
+    assert second["share_high"] < 0.05
+    assert "In these runs other goes with one: they cannot say which of them it is." in found.sentence()
+
+
+def test_two_factors_that_occur_together_have_their_shares_if_both_matter() -> None:
+    random = np.random.default_rng(5)
+    one = random.normal(size=400)
+    other = one + random.normal(size=400)
+    found = split_run_variance(np.exp(0.1 * (one + other)), ["w2"] * 400, {"a": one, "b": other})
+    assert set(found.named) == {"a", "b"}
+    # Var(2 one + own) = 5: `a` first explains 4 of it, and 1/2 after `b`; the mean over both orders is 2.25.
+    assert share(found, "a") == pytest.approx(2.25 / 5, abs=0.03)
+
+
+def test_a_factor_that_a_faster_run_causes_is_no_source() -> None:
+    random = np.random.default_rng(5)
+    rates = np.exp(random.normal(0, 0.05, 60))
+    checkpoints = np.log(rates) * 100 + random.normal(0, 1, 60)
+    found = split_run_variance(rates, ["w2"] * 60, {"checkpoints": checkpoints}, directions=DIRECTIONS)
+    assert found.named == ()
+    # More runs would not show it either.
+    assert found.sources.filter(source="checkpoints")["runs_to_decide"].item() is None
+    assert split_run_variance(rates, ["w2"] * 60, {"checkpoints": checkpoints}).named == ("checkpoints",)
 
 
 def test_a_small_effect_says_how_many_runs_would_show_it() -> None:

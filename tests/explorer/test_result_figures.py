@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.bottleneck.variance import split_run_variance
+from citus_analysis.bottleneck.run_variance import split_run_variance
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UsageError
 from citus_analysis.tracking import TrackedSeries
