@@ -36,12 +36,12 @@ KEY: Final = ("resource", "source_id", "plan")
 _NO_ESTIMATE: Final = "Custom Scan (Citus "
 
 
-@return_callers_frame_kind
 def scan_plan_records(source: TableSource) -> pl.LazyFrame:
     """The records of `log_events` in which auto_explain logged a plan."""
     return scan_source_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
 
 
+@return_callers_frame_kind
 def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
     """Nodes of plans with totals over all their executions.
 
