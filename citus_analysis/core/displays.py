@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure
 
-# Figures and datasets belong to higher layers, which only a person who asks for one needs: they are imported then.
+# Figures belong to a higher layer, which only a person who asks for one needs: it is imported then.
 
 
 def draw_result_figure(result: object) -> Figure:
@@ -30,12 +30,6 @@ def draw_result_figure(result: object) -> Figure:
     """
     figure: Figure = import_module("citus_analysis.explorer.result_figures").draw_result(result)
     return figure
-
-
-def open_named_source(source: object) -> object:
-    """The dataset of the files that a path, a pattern or a list of them names."""
-    dataset: object = import_module("citus_analysis.dataset.read_files").open_source(source)
-    return dataset
 
 
 #: Lines of a result's text, rows of its table, characters of one value.

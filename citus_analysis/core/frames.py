@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
+from importlib import import_module
 from os import PathLike
 from types import ModuleType
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeGuard, TypeVar, cast, runtime_checkable
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeGuard, Typ
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.displays import DisplayMixin, open_named_source
+from citus_analysis.core.displays import DisplayMixin
 from citus_analysis.core.type_aliases import Floats
 from citus_analysis.errors import UsageError
 
@@ -80,6 +81,13 @@ class NamedTables:
         raise UsageError(f"the table {name} is needed", hint=f"given are {', '.join(self.frames)}; pass a dataset")
 
 
+def _open_named_files(source: object) -> TableSource:
+    """The dataset of the files that a path, a pattern or a list of them names."""
+    # Datasets are above this part.
+    dataset: TableSource = import_module("citus_analysis.dataset.read_files").open_source(source)
+    return dataset
+
+
 def resolve_tables(source: object) -> TableSource:
     """A dataset as :func:`resolve_source` finds it, for what needs more tables than the runs.
 
@@ -120,7 +128,7 @@ def resolve_source(source: object) -> TableSource | pl.DataFrame:
     if isinstance(source, TableSource):
         return source
     if isinstance(source, str | PathLike):
-        return cast("TableSource", open_named_source(source))
+        return _open_named_files(source)
     if isinstance(source, Mapping):
         return _resolve_mapping(source)
     if isinstance(source, list | tuple):
@@ -141,7 +149,7 @@ def _resolve_mapping(source: Mapping[str, object]) -> TableSource | pl.DataFrame
 
 def _resolve_list(source: Sequence[object]) -> TableSource | pl.DataFrame:
     if source and all(isinstance(one, str | PathLike) for one in source):
-        return cast("TableSource", open_named_source(list(source)))
+        return _open_named_files(list(source))
     if source and all(isinstance(one, Mapping) for one in source):
         return pl.DataFrame(list(source), infer_schema_length=None)
     numbers = bool(source) and all(isinstance(one, int | float) for one in source)
