@@ -5,8 +5,8 @@
 - simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
-  two at a time: a program that keeps the server's processor busy, or the clients'; programs that force pages to the
-  same disk; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
+  two at a time: a program that keeps the server's processor busy, or the clients'; programs that write to the same
+  disk; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
   processor, the clients' sessions are placed unequally. `noise` reads the files alone;
 - canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
   which reads, or writes: server, clients and canary on one processor.
@@ -170,15 +170,18 @@ STUDIES: Final[tuple[tuple[str, ...], ...]] = (
 THREADS: Final = 4
 PART: Final = 1 / 3
 BUSY: Final = "while True: pass"
-FORCE: Final = """
-import os, sys
-file, page = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY), bytes(1 << 16)
+#: Large blocks past the cache keep the disk busy and the processor free: a loop of small forced pages uses a third of a
+#: processor, which is foreign work, and delays no one's pages.
+WRITE: Final = """
+import mmap, os, sys
+flags = os.O_CREAT | os.O_WRONLY | os.O_DIRECT
+file, block = os.open(sys.argv[1], flags), mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+block.madvise(mmap.MADV_HUGEPAGE)
 while True:
-    os.pwrite(file, page, 0)
-    os.fsync(file)
+    os.pwrite(file, block, 0)
 """
-#: Programs that force pages to the disk at the same time.
-FORCING: Final = 4
+#: Programs that write to the disk at the same time.
+WRITING: Final = 2
 
 
 class Injection:
@@ -204,13 +207,13 @@ class Injection:
             os.kill(pid, signal.SIGKILL)
 
     def _start(self, source: str) -> list[int]:
-        python = [sys.executable, "-I", "-c"]
+        python = [sys.executable, "-I", "-S", "-c"]
         if source.startswith("busy"):
             cpu = SERVERS_CPU if source.endswith("server") else CLIENTS_CPU
             return [start_detached([*python, BUSY], cpu)]
         if source == "delayed fsync":
-            files = [str(self.folder / f"forced-{number}") for number in range(FORCING)]
-            return [start_detached([*python, FORCE, file], CLIENTS_CPU) for file in files]
+            files = [str(self.folder / f"written-{number}") for number in range(WRITING)]
+            return [start_detached([*python, WRITE, file], CLIENTS_CPU) for file in files]
         return []
 
     def _write_checkpoints(self) -> None:
