@@ -11,6 +11,8 @@ parent, too.
 Arguments: seconds between two samples, and samples for each write to the disk.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import signal
@@ -67,12 +69,20 @@ def force_page(file: int, page: bytes) -> None:
     os.fdatasync(file)
 
 
-def open_nameless_file() -> int:
-    """A file in the folder for temporary files, of which nothing is left; the module `tempfile` costs 10 ms."""
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"canary-{os.getpid()}")  # noqa: PTH118, S108
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    os.unlink(path)  # noqa: PTH108 - no other module
-    return file
+def open_nameless_file() -> int | None:
+    """A file in a folder for temporary files, of which nothing is left; the module `tempfile` would cost 10 ms.
+
+    None: no such folder can be written to.
+    """
+    for folder in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):  # noqa: S108 - as tempfile
+        path = f"{folder or '/tmp'}/canary-{os.getpid()}"  # noqa: S108
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            continue
+        os.unlink(path)  # noqa: PTH108 - no other module
+        return file
+    return None
 
 
 class Stopwatch:
@@ -214,7 +224,7 @@ def take_samples(interval_s: float, samples_per_write: int) -> None:
                 pass_through_pipe(PIPED_BYTES, read_end, write_end)
             with Stopwatch("wakeup", SLEEPS):
                 sleep_milliseconds(SLEEPS)
-            if count % samples_per_write == 0:
+            if file is not None and count % samples_per_write == 0:
                 with Stopwatch("disk", 1):
                     force_page(file, page)
             if others and count and count % math.ceil(others.cost / (LARGEST_PART * interval_s) or 1) == 0:
