@@ -744,7 +744,12 @@ _TABLES: Final = (
             Column("statement_kind", make_enum_type(STATEMENT_KINDS), "kind of the statement"),
             Column("statement_fingerprint", HASH, "fingerprint of the statement without constants"),
             Column("protocol", make_enum_type(PROTOCOLS), "protocol of the parent's client"),
-            Column("child_protocol", make_enum_type(CHILD_PROTOCOLS), "protocol between parent and child"),
+            Column(
+                "child_protocol",
+                make_enum_type(CHILD_PROTOCOLS),
+                "protocol between parent and child: text for a simple query, binary for the extended protocol (with "
+                "parameters also where citus.enable_binary_protocol is off, and results are text)",
+            ),
             Column(
                 "executed",
                 make_enum_type(EXECUTED),

@@ -2,18 +2,22 @@
 
 Each of N client threads sends an operation when the last one has ended. At a node, an operation takes the processor for
 `a` times the time that its statements need without waiting, as the traces have it (a statement on its own shard; a
-parent; a child). What remains of the node's `cores` for operations is less by a constant part (background work,
-samplers) and by the start of each backend, a session's or a connection's between nodes::
+parent; a child), and the time that no trace shows: each message that a process waited for wakes it, is received and
+answered. A statement on its own shard is one such message, one of another node three: the parent's from the client and
+from the child, and the child's. What remains of the node's `cores` for operations is less by a constant part
+(background work, samplers) and by the start of each backend, a session's or a connection's between nodes::
 
-    service at a node = a · Σ time of the statements there / (cores - background - start · backends / duration)
+    service at a node = a · (Σ time of the statements there + message · messages)
+                        / (cores - background - start · backends / duration)
 
-The node that opens a connection to another one works for it, too: half of a start.
+The node that opens a connection to another one works for it, too: half of a start. Connections are renewed at the end
+of their lifetime (`citus.max_cached_connection_lifetime`).
 
 Throughput follows by approximate mean value analysis (exponential services), or is the upper asymptotic bound
 (services without variance, in a system in balance): whichever predicts configurations that were left out better. Where
 the CPU of nodes was sampled, the utilisation law U = X D holds the model to it.
 
-The four numbers are least squares of logarithms, drawn weakly towards a = 1 and the others 0, as far as configurations
+The five numbers are least squares of logarithms, drawn weakly towards a = 1 and the others 0, as far as configurations
 do not determine them.
 
 References:
@@ -25,6 +29,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -42,10 +47,15 @@ WAITINGS: Final[tuple[Waiting, ...]] = ("mean value analysis", "asymptotic bound
 
 #: Residual of a number of the model one scale away from where it is drawn to; that of a throughput off by 10 % is 0.1.
 _WEAK: Final = 0.05
-#: Scales: of log a; of the background, as a share of the least cores; of a start, s; of a delay, as a share of a cycle.
-_SCALES: Final = (1.0, 0.5, 0.02, 1.0)
+#: Scales: of log a; of the background, as a share of the least cores; of a start, s; of a delay, as a share of a cycle;
+#: of a message, as a share of the traced time for each message.
+_SCALES: Final = (1.0, 0.5, 0.02, 1.0, 1.0)
 #: Work of the side that opens a connection between nodes, in starts of a backend.
 _OPENING: Final = 0.5
+#: Largest share of a node's cores that starts of backends are taken to need in a measured configuration.
+_MOST_STARTING: Final = 0.9
+#: Longest message, in traced times for each message.
+_MOST_OF_MESSAGE: Final = 20.0
 #: Least share of a node's cores that is left for operations.
 _LEAST_LEFT: Final = 0.02
 _MOST_STEPS: Final = 2_000
@@ -85,6 +95,7 @@ class Load:
         statements: those of an operation.
         connects: whether sessions make connections to other nodes during the run.
         reconnects: further connections per remote statement.
+        lifetime_s: age at which a connection to another node is renewed.
     """
 
     entry: Entry
@@ -96,15 +107,24 @@ class Load:
     statements: tuple[KindMix, ...]
     connects: bool = True
     reconnects: float = 0.0
+    lifetime_s: float = math.inf
+
+    @property
+    def connections_per_peer(self) -> float:
+        """Connections that a session makes to each other node in a run: the first, and those at the end of another."""
+        return 1 + self.duration_s / self.lifetime_s if self.connects else 0.0
 
     def spread(self, active_us: ActiveTimes) -> Floats:
         """What an operation and a run ask of the coordinator (first column) and of each worker (second).
 
-        Rows: µs of active time per operation; starts of backends per run; number of nodes.
+        Rows: µs of active time per operation; messages that wake a process, per operation; starts of backends per run;
+        number of nodes.
         """
-        local = parent = child = 0.0
+        local = parent = child = here = away = 0.0
         for one in self.statements:
             remote = one.per_operation * (1 - one.local_share)
+            here += one.per_operation - remote
+            away += remote
             local += one.per_operation * one.local_share * (active_us[one.kind, "local"] if one.local_share else 0.0)
             if remote:
                 parent += remote * active_us[one.kind, "parent"]
@@ -113,10 +133,12 @@ class Load:
                     child += remote * self.reconnects * active_us[CONNECTION]
         n, w = self.threads, self.workers
         if self.entry == "coordinator":
-            incoming = n if self.connects else 0
-            return np.array([[parent, child / w], [n + _OPENING * w * incoming, incoming], [1, w]])
-        peers = n / w * (w - 1) if self.connects and any(one.local_share < 1 for one in self.statements) else 0.0
-        return np.array([[0, (local + parent + child) / w], [0, n / w + (1 + _OPENING) * peers], [0, w]])
+            incoming = n * self.connections_per_peer
+            starts = [n + _OPENING * w * incoming, incoming]
+            return np.array([[parent, child / w], [2 * away, away / w], starts, [1, w]])
+        peers = n / w * (w - 1) * self.connections_per_peer if away else 0.0
+        work, messages = (local + parent + child) / w, (here + 3 * away) / w
+        return np.array([[0, work], [0, messages], [0, n / w + (1 + _OPENING) * peers], [0, w]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +152,8 @@ class ClosedLoopModel:
         background_cores: constant part of a node's CPU.
         start_s: CPU time of the start of a backend, s.
         delay_us: time of an operation that is no processor's.
-        derivatives: of the logarithms of the numbers (in the order above; the last three by themselves) by the
+        message_us: what a message that wakes a process needs beside the traced times, on the same scale.
+        derivatives: of the logarithms of the numbers (in the order above; those but the first by themselves) by the
             logarithms of the measured throughputs.
     """
 
@@ -140,12 +163,13 @@ class ClosedLoopModel:
     background_cores: float
     start_s: float
     delay_us: float
+    message_us: float
     derivatives: Floats
 
     @property
     def point(self) -> Floats:
         """The numbers as they are fitted."""
-        return np.array([np.log(self.scale), self.background_cores, self.start_s, self.delay_us])
+        return np.array([np.log(self.scale), self.background_cores, self.start_s, self.delay_us, self.message_us])
 
     def predict(self, load: Load) -> float:
         """Throughput in operations/s."""
@@ -155,7 +179,7 @@ class ClosedLoopModel:
         """Derivatives of the logarithm of the throughput by the logarithms of the measured throughputs."""
         equations = _Equations([load], self.active_us, self.waiting)
         base, slopes = equations.log_throughputs(self.point)[0], []
-        for place, size in enumerate((1e-4, 1e-5 * load.cores, 1e-5, 1.0)):
+        for place, size in enumerate((1e-4, 1e-5 * load.cores, 1e-5, 1.0, 0.1)):
             moved = self.point.copy()
             moved[place] += size
             slopes.append((equations.log_throughputs(moved)[0] - base) / size)
@@ -167,7 +191,9 @@ class _Equations:
 
     def __init__(self, loads: Sequence[Load], active_us: ActiveTimes, waiting: Waiting) -> None:
         parts = [load.spread(active_us) for load in loads]
-        self.active, self.backends, self.nodes = (np.array([part[row] for part in parts]) for row in range(3))
+        self.active, self.messages, self.backends, self.nodes = (
+            np.array([part[row] for part in parts]) for row in range(4)
+        )
         self.threads, self.cores, self.duration_s = (
             np.array([[getattr(load, name)] for load in loads], float) for name in ("threads", "cores", "duration_s")
         )
@@ -178,7 +204,7 @@ class _Equations:
         return np.asarray(np.maximum(left, _LEAST_LEFT * self.cores), dtype=np.float64)
 
     def demands(self, point: Floats) -> Floats:
-        return np.asarray(np.exp(point[0]) * self.active, dtype=np.float64)
+        return np.asarray(np.exp(point[0]) * (self.active + point[4] * self.messages), dtype=np.float64)
 
     def log_throughputs(self, point: Floats) -> Floats:
         """Logarithms of throughputs (operations/s), one per load."""
@@ -220,29 +246,46 @@ def describe_load(one: TracedConfiguration) -> Load:
         one.protocol,
         tuple(KindMix(each.kind, each.per_operation, each.local_share) for each in one.statements),
         reconnects=one.reconnects,
+        lifetime_s=one.lifetime_s,
     )
 
 
 def pool_active_times(configurations: Sequence[TracedConfiguration]) -> dict[tuple[str, str], float]:
-    """Time that each kind of statement needs without waiting where it runs: medians over configurations.
+    """Time that each kind of statement needs without waiting where it runs: geometric means over configurations.
 
-    A child that writes over the text protocol includes the commit's flush, which is no work of a processor; it is taken
+    Configurations in which all times are longer, since more processes share a processor, do not change what places need
+    relative to one another: the logarithms are least squares of an effect of the place and one of the configuration. A
+    child that writes over the text protocol includes the commit's flush, which is no work of a processor; it is taken
     to need what it needs over the binary protocol, if that was traced.
     """
-    found: dict[tuple[str, str], list[float]] = {}
-    for one in configurations:
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for number, one in enumerate(configurations):
         for each in one.statements:
             for place, value in each.active_us.items():
                 name = f"child {one.protocol}" if place == "child" else place
                 if np.isfinite(value) and value > 0:
-                    found.setdefault((each.kind, name), []).append(value)
+                    found.setdefault((each.kind, name), {})[number] = value
         if one.connection_active_us > 0:
-            found.setdefault(CONNECTION, []).append(one.connection_active_us)
-    medians = {key: float(np.median(values)) for key, values in found.items()}
+            found.setdefault(CONNECTION, {})[number] = one.connection_active_us
+    means = _average_places(found)
     writing = {each.kind for one in configurations for each in one.statements if each.writes}
-    for kind in writing & {kind for kind, name in medians if name == "child binary"}:
-        medians[kind, "child text"] = medians[kind, "child binary"]
-    return medians
+    for kind in writing & {kind for kind, name in means if name == "child binary"}:
+        means[kind, "child text"] = means[kind, "child binary"]
+    return means
+
+
+def _average_places(times: Mapping[tuple[str, str], Mapping[int, float]]) -> dict[tuple[str, str], float]:
+    """Time at each place in a configuration of mean effect, from those of numbered configurations."""
+    known = [(place, number, value) for place, some in times.items() for number, value in some.items()]
+    numbers = sorted({number for _, number, _ in known})
+    places = {place: column for column, place in enumerate(times)}
+    design = np.zeros((len(known), len(places) + len(numbers)))
+    for row, (place, number, _) in enumerate(known):
+        design[row, [places[place], len(places) + numbers.index(number)]] = 1.0
+    logs = np.log([value for *_, value in known])
+    effects: Floats = np.asarray(np.linalg.lstsq(design, logs, rcond=None)[0], dtype=np.float64)
+    usual = float(np.mean(effects[len(places) :])) if known else 0.0
+    return {place: float(np.exp(effects[column] + usual)) for place, column in places.items()}
 
 
 def fit_closed_loop(
@@ -262,8 +305,9 @@ def fit_closed_loop(
     busy = np.log([max(one.busy or 1.0, 1e-3) for one in configurations])
     cores = float(equations.cores.min())
     cycle_us = float(np.min(equations.threads[:, 0] / np.exp(measured)) * US_PER_S)
-    scales = np.array(_SCALES) * (1.0, cores, 1.0, cycle_us)
-    starts = float((cores * equations.duration_s.min()) / max(equations.backends.max(), 1.0))
+    typical_us = float(np.median(equations.active.sum(axis=1) / np.maximum(equations.messages.sum(axis=1), 1e-9)))
+    scales = np.array(_SCALES) * (1.0, cores, 1.0, cycle_us, typical_us)
+    starts = float(np.min(equations.cores * equations.duration_s / np.maximum(equations.backends, 1.0)))
 
     def residuals(scaled: Floats) -> Floats:
         point = scaled * scales
@@ -271,16 +315,16 @@ def fit_closed_loop(
         of_cpu = (equations.log_busy(point) - busy)[sampled]
         return np.concatenate([missed, of_cpu, _WEAK * scaled])
 
-    low = np.array([-5.0, 0.0, 0.0, 0.0])
-    high = np.array([5.0, 0.9 * cores, 0.5 * starts, cycle_us]) / scales
-    begun = np.minimum(np.array([0.0, 0.3 * cores, 0.005, 0.05 * cycle_us]) / scales, 0.5 * high)
+    low = np.array([-5.0, 0.0, 0.0, 0.0, 0.0])
+    high = np.array([5.0, 0.9 * cores, _MOST_STARTING * starts, cycle_us, _MOST_OF_MESSAGE * typical_us]) / scales
+    begun = np.minimum(np.array([0.0, 0.3 * cores, 0.005, 0.05 * cycle_us, 0.5 * typical_us]) / scales, 0.5 * high)
     solved = least_squares(residuals, begun, bounds=(low, high), xtol=1e-6, ftol=1e-8)
     free = (solved.x > low + 1e-6) & (solved.x < high - 1e-6)
     jacobian: Floats = np.asarray(solved.jac, dtype=np.float64) * free
     # How the numbers follow the measured throughputs, to first order.
     inner = np.linalg.pinv(jacobian.T @ jacobian) @ jacobian.T
     derivatives = scales[:, None] * inner[:, : len(measured)]
-    a, background, start, delay = solved.x * scales
+    a, background, start, delay, message = solved.x * scales
     return ClosedLoopModel(
-        waiting, active, float(np.exp(a)), float(background), float(start), float(delay), derivatives
+        waiting, active, float(np.exp(a)), float(background), float(start), float(delay), float(message), derivatives
     )

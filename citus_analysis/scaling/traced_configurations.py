@@ -1,12 +1,14 @@
 """Measured configurations with traced statements: load, size, and the times of each kind of statement by place.
 
 A configuration is a set of runs that were measured alike. Its axes are what a prediction changes: client threads,
-workers, the nodes that clients connect to, the CPU of a node, and the protocol between nodes. Configurations that
-differ in nothing else are *comparable*: one model is fitted to all of them.
+workers, the nodes that clients connect to, the CPU of a node, the protocol between nodes, and how long connections
+between nodes live. Configurations that differ in nothing else are *comparable*: one model is fitted to all of them.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
@@ -42,9 +44,21 @@ _HELD: Final = (
     *("monitored", "shard_count"),
 )
 _OF_MACHINES: Final = ("nodes", "throttle_samples", "process_samples")
-#: Column -> setting of the runner's description of a resource: how many shards, and where clients connected to.
-_STATED: Final = {"shard_count": "shard_count", "stated_entry": "entry"}
-_PROTOCOL_SETTING: Final = r"citus\.enable_binary_protocol=\w+(?:, )?"
+_LIFETIME: Final = "citus.max_cached_connection_lifetime"
+#: Column -> setting of the runner's description of a resource: how many shards, where clients connected to, how
+#: long a connection between nodes lives, and whether results between nodes are binary.
+_STATED: Final = {
+    "shard_count": "shard_count",
+    "stated_entry": "entry",
+    "stated_lifetime": f"settings.{_LIFETIME}",
+    "stated_binary": "settings.citus.enable_binary_protocol",
+}
+#: Settings that axes stand for.
+_OF_AXES: Final = r"(citus\.enable_binary_protocol|citus\.max_cached_connection_lifetime)=[\w-]+(?:, )?"
+#: Units of times in settings, s.
+_UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+#: Lifetime of a connection between nodes, unless it is stated, s: the default of Citus.
+_USUAL_LIFETIME_S: Final = 600.0
 #: Columns of `statements` that are read.
 _STATEMENT_COLUMNS: Final = (
     *(*NODE, "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "child_protocol"),
@@ -103,13 +117,15 @@ class TracedConfiguration:
         threads: client threads.
         cores: CPU that a node may use; 1 if it is not stated, so that demands are relative to a node.
         duration_s: mean length of a run.
+        lifetime_s: age at which a connection between nodes is renewed.
         throughput_ops_s: one value per run.
         response_us: mean response time that the client measured, per run.
         operations: mean number of operations of a run.
         statements: by kind.
         connections_us: mean time that statements waited for a connection that was made for them; 0 if none was.
         connection_active_us: lower quartile of it.
-        reconnects: connections per remote statement, beside the first of each session to each node.
+        reconnects: connections per remote statement, beside the first of each session to each node, and those at the
+            end of another's lifetime.
         busy: mean share of the CPU of the nodes that hold shards, or of the coordinator where clients connect to it;
             None if it was not sampled for single nodes.
         multi_shard: share of statements with tasks on several shards.
@@ -125,6 +141,7 @@ class TracedConfiguration:
     threads: int
     cores: float
     duration_s: float
+    lifetime_s: float
     throughput_ops_s: Floats
     response_us: Floats
     operations: float
@@ -139,7 +156,7 @@ class TracedConfiguration:
     @property
     def axes(self) -> dict[str, object]:
         """What a prediction can change."""
-        names = ("entry", "workers", "threads", "cores", "protocol")
+        names = ("entry", "workers", "threads", "cores", "protocol", "lifetime_s")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -150,7 +167,7 @@ class TracedConfiguration:
     @property
     def named_after(self) -> tuple[object, ...]:
         """The axes that set-ups are named after."""
-        return self.entry, self.cores, self.protocol
+        return self.entry, self.cores, self.protocol, self.lifetime_s
 
     def is_comparable(self, other: TracedConfiguration) -> bool:
         """Whether both differ in axes alone: a set-up of another name differs in an axis that it is named after.
@@ -272,13 +289,17 @@ def _build_configuration(
     entry: Entry = "coordinator" if set(parents) == {"0"} and workers and not times["local"].sum() else "any node"
     if first["stated_entry"] == "owner" and not remote:
         entry = "owner"  # where a statement did arrive elsewhere, it is what its traces say
-    expected = sessions * (workers if entry == "coordinator" else workers - 1)
+    duration_s = float(np.mean(runs["runtime_ms"].to_numpy())) * 1000 / US_PER_S
+    lifetime_s = _read_lifetime(first["stated_lifetime"])
+    expected = sessions * (workers if entry == "coordinator" else workers - 1) * (1 + duration_s / lifetime_s)
     connections = int(times["connections"].sum())
-    protocol: Protocol = "text" if times["text"].sum() > times["binary"].sum() else "binary"
+    # A child with parameters uses the extended protocol also where its results are text.
+    is_text = times["text"].sum() > times["binary"].sum() or first["stated_binary"] == "off"
+    protocol: Protocol = "text" if is_text else "binary"
     named = ("resource", "operation", *_APART)
     facts: dict[str, object] = {name: first[name] for name in named if name in runs.columns}
     held = [first.get(name) for name in _HELD]
-    settings = pl.Series([first.get("settings") or ""]).str.replace(_PROTOCOL_SETTING, "").item()
+    settings = pl.Series([first.get("settings") or ""]).str.replace_all(_OF_AXES, "").str.strip_chars(", ").item()
     cores = first.get("cpu_per_node")
     shares = [busy[key] for key in runs.select(RUN).iter_rows() if key in busy]
     return TracedConfiguration(
@@ -290,7 +311,8 @@ def _build_configuration(
         workers=workers,
         threads=int(first["threads"]),
         cores=float(cores) if cores else 1.0,
-        duration_s=float(np.mean(runs["runtime_ms"].to_numpy())) * 1000 / US_PER_S,
+        duration_s=duration_s,
+        lifetime_s=lifetime_s,
         throughput_ops_s=runs["throughput_ops_s"].to_numpy().astype(float),
         response_us=runs["response_time_us"].to_numpy().astype(float),
         operations=float(np.mean(runs["operations_done"].to_numpy())),
@@ -315,6 +337,14 @@ def _build_configuration(
         multi_shard=float(times["multi"].sum()) / max(seen, 1),
         is_shared=False,
     )
+
+
+def _read_lifetime(stated: str | None) -> float:
+    """Lifetime of a connection between nodes in s, as the setting of the server states it."""
+    found = re.fullmatch(r"(\d+) ?([a-z]*)", stated or "")
+    if found and found[2] in _UNITS_S:
+        return max(int(found[1]), 1) * _UNITS_S[found[2]]
+    return math.inf if stated == "-1" else _USUAL_LIFETIME_S
 
 
 def _convert_null(value: object) -> float:

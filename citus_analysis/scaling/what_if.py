@@ -796,7 +796,7 @@ def _sum_segments(base: TracedConfiguration, load: Load, active: ActiveTimes) ->
         remote += away
     if remote and load.connects:
         peers = load.workers if load.entry == "coordinator" else load.workers - 1
-        found["connecting"] = base.connections_us * load.threads * peers / base.operations
+        found["connecting"] = base.connections_us * load.threads * peers * load.connections_per_peer / base.operations
     found["connecting"] += base.connections_us * load.reconnects * remote
     return found
 
