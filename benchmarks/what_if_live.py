@@ -2,7 +2,7 @@
 
 `python -m benchmarks.what_if_live STEP --folder FOLDER`, where the steps are, in this order:
 
-- `start` makes a coordinator and four workers on 127.0.0.1 (programs in `POSTGRES_WITH_CITUS`). Each node is held to a
+- `start` makes a coordinator and eight workers on 127.0.0.1 (programs in `POSTGRES_WITH_CITUS`). Each node is held to a
   share of the second processor by a control group (cpu controller of cgroup v1, as root); load generators and the
   runner use the first. Where that is not possible it is said, and nodes are not held.
 - `base` measures the configurations that predictions are made from, with traced statements, and ingests them.
@@ -49,15 +49,19 @@ from citus_analysis.runner.schedule import JOURNAL, PRIVATE
 from citus_analysis.scaling.what_if import what_if
 
 RESULTS: Final = Path(__file__).parent / "results"
-PREDICTIONS: Final = RESULTS / "what_if_predictions.json"
-MEASURED: Final = RESULTS / "what_if_live.json"
+PREDICTIONS: Final = RESULTS / "what_if_predictions_citus14.json"
+MEASURED: Final = RESULTS / "what_if_live_citus14.json"
 EXPERIMENTS: Final = Path(__file__).parents[1] / "experiments"
-NODES: Final = 5
+NODES: Final = 9
 #: First port; PgBouncer of node n has this port + 100 + n.
 PORT: Final = 27710
 CONTROLLER: Final = Path("/sys/fs/cgroup/cpu")
 PERIOD_US: Final = 20_000
 CORES: Final = 0.2
+#: CPU of a node of eight workers, and of those that they are compared with: nine nodes share a processor.
+FEW_CORES: Final = 0.1
+#: Load generators of each run: a multiple of the nodes that they connect to.
+DRIVERS: Final = 8
 #: Connections between nodes are renewed after this time, ms, in the base of `cached-connections`.
 LIFETIME_MS: Final = 3_000
 LEVEL: Final = 0.95
@@ -83,6 +87,9 @@ logging_collector = on
 #: File of the throughputs that were measured, in a tree of recordings.
 THROUGHPUTS: Final = "throughputs.json"
 Operation = Literal["select", "insert", "update"]
+OPERATIONS: Final[tuple[Operation, ...]] = ("select", "insert", "update")
+#: Most workers whose nodes have `CORES` each.
+_WHOLE_WORKERS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -91,9 +98,9 @@ class Cell:
 
     Attributes:
         entry: where clients connect to.
-        variant: what else differs: `` (nothing), `text`, `double` (twice the CPU), `pool1`, `pool4`; `renewed` and
-            `cached`: connections between nodes live for some seconds or on, in runs of three times the length, so that
-            few of them are the first.
+        variant: what else differs: `` (nothing), `text`, `double` (twice the CPU), `half` (half of it), `pool1`,
+            `pool16`; `renewed` and `cached`: connections between nodes live for some seconds or on, in runs of three
+            times the length, so that few of them are the first.
     """
 
     operation: Operation
@@ -105,8 +112,12 @@ class Cell:
     @property
     def name(self) -> str:
         """Name of its experiment."""
-        what = self.variant or self.entry
-        return f"{self.operation}-{what}-w{self.workers}-t{self.threads}"
+        return f"{self.operation}-{self.set_up}-w{self.workers}-t{self.threads}"
+
+    @property
+    def set_up(self) -> str:
+        """What differs from other configurations, beside workers and threads."""
+        return f"half-{self.entry}" if self.variant == "half" else self.variant or self.entry
 
     @property
     def is_long(self) -> bool:
@@ -116,7 +127,15 @@ class Cell:
     @property
     def cores(self) -> float:
         """CPU of a node."""
-        return CORES * 2 if self.variant == "double" else CORES
+        return {"double": 2 * CORES, "half": FEW_CORES}.get(self.variant, CORES)
+
+    @property
+    def protocol(self) -> str:
+        """Query mode of the clients: of writes, the one in which traces tell a statement's work from its commit.
+
+        PgBouncer 1.18 knows no prepared statements; all SELECTs are comparable, so none is prepared.
+        """
+        return "simple" if self.operation == "select" else "prepared"
 
 
 @dataclass(frozen=True)
@@ -131,32 +150,37 @@ class Pair:
 def list_pairs() -> list[Pair]:
     """The changes that are predicted."""
     pairs = []
-    operations: tuple[Operation, ...] = ("select", "insert", "update")
-    for operation in operations:
-        for workers in (2, 4):
-            base = Cell(operation, workers=workers)
+    for operation in OPERATIONS:
+        for workers in (2, 4, 8):
+            base = Cell(operation, workers=workers, variant="half" if workers > _WHOLE_WORKERS else "")
             pairs.append(Pair("owner-routing", base, replace(base, entry="owner")))
     base = Cell("select")
-    wide = replace(base, threads=32)
+    small = replace(base, workers=2)
+    wide = replace(small, threads=48)
     return [
         *pairs,
         Pair("cached-connections", replace(base, variant="renewed"), replace(base, variant="cached")),
         Pair("text", base, replace(base, variant="text")),
         Pair("threads=64", replace(base, threads=8), replace(base, threads=64)),
-        Pair("node-cpu=x2", replace(base, workers=2), replace(base, workers=2, variant="double")),
+        Pair("node-cpu=x2", small, replace(small, variant="double")),
         Pair("coordinator", base, replace(base, entry="coordinator")),
         Pair("pool-size=1", wide, replace(wide, variant="pool1")),
-        Pair("pool-size=4", wide, replace(wide, variant="pool4")),
+        Pair("pool-size=16", wide, replace(wide, variant="pool16")),
     ]
 
 
 def list_bases() -> list[Cell]:
     """The configurations that predictions are made from; none is a pair's changed configuration."""
-    select, insert, update = Cell("select"), Cell("insert"), Cell("update")
-    cells = [replace(one, workers=workers) for one in (select, insert, update) for workers in (2, 4)]
-    cells += [replace(one, threads=threads) for one in (select, insert, update) for threads in (8, 32)]
-    cells.append(replace(select, workers=2, variant="text"))
-    return cells + [replace(select, variant="renewed", threads=threads) for threads in (8, 16, 32)]
+    cells = []
+    for operation in OPERATIONS:
+        one = Cell(operation)
+        cells += [replace(one, workers=2), one, *(replace(one, threads=threads) for threads in (8, 32))]
+        cells += [replace(one, workers=workers, variant="half") for workers in (4, 8)]
+        if operation != "select":
+            cells.append(replace(one, workers=2, threads=32))
+    select = Cell("select")
+    cells += [replace(select, workers=2, threads=48), replace(select, workers=2, variant="text")]
+    return [*cells, *(replace(select, variant="renewed", threads=threads) for threads in (8, 16))]
 
 
 def write_experiment(cell: Cell, *, seconds: int) -> dict[str, object]:
@@ -178,7 +202,7 @@ def write_experiment(cell: Cell, *, seconds: int) -> dict[str, object]:
     }
     return {
         "name": cell.name,
-        "set_up": cell.variant or cell.entry,
+        "set_up": cell.set_up,
         "target": {
             "kind": "cluster",
             "nodes": nodes,
@@ -189,7 +213,7 @@ def write_experiment(cell: Cell, *, seconds: int) -> dict[str, object]:
         },
         "driver": {
             "kind": "pgbench",
-            "protocol": "simple",
+            "protocol": cell.protocol,
             "distribution": "uniform",
             "workloads": {"update": update},
         },
@@ -198,7 +222,7 @@ def write_experiment(cell: Cell, *, seconds: int) -> dict[str, object]:
             "threads": [cell.threads],
             "workers": [cell.workers],
             "records": [RECORDS[cell.operation]],
-            "drivers": [4],
+            "drivers": [DRIVERS],
             "entry": [cell.entry],
             "monitored": [True],
             "settings": settings.get(cell.variant, {}),
@@ -460,7 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("start", "base", "predict", "measure", "compare", "stop"))
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--seconds", type=int, default=8, help="length of a run")
+    parser.add_argument("--seconds", type=int, default=7, help="length of a run")
     parser.add_argument("--iterations", type=int, default=2, help="runs of each base configuration")
     parser.add_argument("--blocks", type=int, default=3, help="blocks of the measurement")
     parser.add_argument("--only", default="", help="only pairs whose change begins so")
