@@ -508,30 +508,35 @@ def alternate_canary(
         subprocess.Popen(arguments, stdout=sink) as canary,
     ):
         assert running.stderr is not None
-        awake, before, number = True, (math.nan, math.nan, math.nan), 0
+        awake, began, before, number = True, time.monotonic(), measure_cpu_times(server, running.pid, canary.pid), 0
         for line in running.stderr:
             found = re.match(r"progress: [0-9.]+ s, ([0-9.]+) tps", line)
             if found is None:
                 continue
-            now = (time.monotonic(), measure_cpu_time(server, running.pid), measure_cpu_time(canary.pid))
+            now, times = time.monotonic(), measure_cpu_times(server, running.pid, canary.pid)
+            # A process that ended is in the former times only.
+            used = {pid: passed - before.get(pid, 0.0) for pid, passed in times.items()}
+            own = used.pop(canary.pid, 0.0)
             number += 1
             if number > SETTLING_S:
-                yield Line(awake, float(found[1]), *(one - other for one, other in zip(now, before, strict=True)))
-            before = now
+                yield Line(awake, float(found[1]), now - began, sum(used.values()), own)
+            began, before = now, times
             if number >= SETTLING_S and (number - SETTLING_S) % turn_s == 0:
                 awake = (number - SETTLING_S) // turn_s % 4 in AWAKE
                 canary.send_signal(signal.SIGCONT if awake else signal.SIGSTOP)
         canary.kill()
 
 
-def measure_cpu_time(*pids: int) -> float:
-    """Seconds of CPU time of processes and their children, which the kernel counts in nanoseconds."""
-    total = 0
+def measure_cpu_times(*pids: int) -> dict[int, float]:
+    """Seconds of CPU time of processes and each of their children, which the kernel counts in nanoseconds."""
+    found = {}
     for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
+        with contextlib.suppress(psutil.NoSuchProcess):
             for one in (psutil.Process(pid), *psutil.Process(pid).children()):
-                total += int(Path(f"/proc/{one.pid}/schedstat").read_text(encoding="ascii").split()[0])
-    return total / 1e9
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    text = Path(f"/proc/{one.pid}/schedstat").read_text(encoding="ascii")
+                    found[one.pid] = int(text.split()[0]) / 1e9
+    return found
 
 
 def estimate_ratio(logs: Floats, awake: npt.NDArray[np.bool_]) -> dict[str, float]:
@@ -558,7 +563,7 @@ def main() -> None:
         "--minutes", type=float, default=math.inf, help="no injected study begins after this time; all of the canary"
     )
     parser.add_argument("--seconds", type=int, default=4, help="of a run")
-    parser.add_argument("--turn", type=int, default=2, help="seconds in which the canary works, and rests")
+    parser.add_argument("--turn", type=int, default=1, help="seconds in which the canary works, and rests")
     parser.add_argument("--pace", type=float, default=1, help="seconds between two samples of the canary")
     parser.add_argument("--script", choices=SCRIPTS, action="append", help="of pgbench (default: both)")
     parser.add_argument("--out", type=Path, default=RESULTS)
