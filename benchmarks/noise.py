@@ -397,17 +397,19 @@ def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict
     known = {source: [float(name in chosen) for name in names] for source, chosen in disturbed.items()}
     rates = factors["throughput_ops_s"].to_numpy()
     # The true share: of the runs that were disturbed, whatever `noise` knows of them.
-    truth = split_run_variance(rates, factors["resource"].to_list(), known).sources
-    own = dict(truth.select("source", "share_beyond_chance").iter_rows())
+    truth = split_run_variance(rates, factors["resource"].to_list(), known, directions=dict.fromkeys(known, -1))
+    own = dict(truth.sources.select("source", "share_beyond_chance").iter_rows())
     sources = [] if found.variance is None else found.to_dict()["sources"]
     shares = {row["source"]: row["share_beyond_chance"] for row in cast("list[dict[str, Any]]", sources)}
     seen = {source: shares.get(INJECTED[source], 0.0) for source in disturbed}
-    expected = {INJECTED[source] for source in disturbed}
+    # What was injected and disturbed nothing (a checkpoint beside a busy program) cannot be named.
+    expected = {INJECTED[source] for source in truth.named}
     foreign = found.doubtful.join(iterations, on=["resource", "run_id"]).select("resource", "iteration").unique()
     of_foreign = {f"{resource}#{iteration}" for resource, iteration in foreign.iter_rows()}
     busy = {name for source, chosen in disturbed.items() if source.startswith("busy") for name in chosen}
     return {
-        "injected": list(disturbed), "runs": factors.height, "named": list(found.named),
+        "injected": list(disturbed), "disturbing": list(truth.named), "runs": factors.height,
+        "named": list(found.named),
         "named_first": set(found.named[: len(expected)]) == expected and (bool(expected) or not found.named),
         "share_injected": own, "share_named": seen,
         "within_10_points": {source: abs(own[source] - seen[source]) < 0.1 for source in disturbed},
