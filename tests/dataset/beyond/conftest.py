@@ -12,7 +12,7 @@ from citus_analysis.dataset import Dataset, ingest, ingestion, open_dataset
 from tests.dataset.beyond.s3_servers import Store, Versitygw, moto, versitygw, versitygw_program
 from tests.recordings import RECORDED, copy_recordings
 
-RESOURCES = ("w2-t16-insert", "w1-t4-select")
+RESOURCES = ("w2-t4-insert", "w1-t4-select")
 
 
 @pytest.fixture(scope="session")
