@@ -9,21 +9,13 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_histograms
 from citus_analysis.spans import compare_with_clients, time_histogram
 from citus_analysis.spans.profile import ProfileStudy, compute_parts_by_configuration, compute_sampled_percent
-from tests.recordings import RECORDED
 
-RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert")
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("beside") / "dataset"
-    ca.ingest([RECORDED / name for name in RESOURCES], folder, jobs=1)
-    return ca.open_dataset(folder)
+RESOURCES = "w1-t16-insert,w2-t16-insert,w2-binary-t16-insert"
 
 
 @pytest.fixture(scope="module")
-def study(dataset: Dataset) -> ProfileStudy:
-    return ca.spans.study_profile(ca.runs.select_runs(dataset), dataset)
+def study(recorded_dataset: Dataset) -> ProfileStudy:
+    return ca.spans.study_profile(ca.runs.select_runs(recorded_dataset, resources=RESOURCES), recorded_dataset)
 
 
 def test_histograms_end_where_few_statements_are_left() -> None:
@@ -58,24 +50,24 @@ def test_parts_add_up_to_the_whole(study: ProfileStudy) -> None:
     assert remote.filter(pl.col("set_up") == "binary")["commit"].to_list() == ["not in C"]
 
 
-def test_percentiles_stand_beside_the_main_clients_latency(dataset: Dataset, study: ProfileStudy) -> None:
-    table = compare_with_clients(study, dataset)
+def test_percentiles_stand_beside_the_main_clients_latency(recorded_dataset: Dataset, study: ProfileStudy) -> None:
+    table = compare_with_clients(study, recorded_dataset)
     assert table.select("workers", "sampled_percent", "runs").rows() == [(1, 1.0, 3), (2, 3.0, 3), (2, 3.0, 1)]
     for row in table.iter_rows(named=True):
         assert row["p50_ms_low"] <= row["p50_ms"] <= row["p50_ms_high"] <= row["p99_ms"]
-    latencies = dataset.table("operation_latencies").filter(pl.col("role") == "main", resource="w1-t16-insert")
+    latencies = recorded_dataset.table("operation_latencies").filter(pl.col("role") == "main", resource="w1-t16-insert")
     mean = np.average(latencies["mean_us"].to_numpy(), weights=latencies["operations"].to_numpy()) / 1000
     assert table.filter(workers=1)["client_mean_ms"].to_list() == [pytest.approx(mean)]
 
 
-def test_the_share_of_sampling_is_a_dimension(dataset: Dataset, study: ProfileStudy) -> None:
-    more = dataset.table("runs").with_columns(
+def test_the_share_of_sampling_is_a_dimension(recorded_dataset: Dataset, study: ProfileStudy) -> None:
+    more = recorded_dataset.table("runs").with_columns(
         monitor_operations=pl.when(pl.col("iteration") == 1).then(30_000).otherwise(pl.col("monitor_operations"))
     )
 
     class More:
         def table(self, name: str, /) -> pl.DataFrame:
-            return more if name == "runs" else dataset.table(name)
+            return more if name == "runs" else recorded_dataset.table(name)
 
     shares = compare_with_clients(study, More()).filter(workers=1)["sampled_percent"].to_list()
     assert shares == [1.0, 30.0]
