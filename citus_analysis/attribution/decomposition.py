@@ -135,7 +135,7 @@ class Spread:
     sides: tuple[Floats, ...]
     worth: tuple[float, ...] | None = None
 
-    def summed(self, groups: Integers, number: int) -> Spread:
+    def sum_groups(self, groups: Integers, number: int) -> Spread:
         """The spread of sums of terms; `groups` is the group of each term."""
         return Spread(tuple(side @ np.eye(number)[groups] for side in self.sides), self.worth)
 

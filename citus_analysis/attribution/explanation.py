@@ -262,7 +262,7 @@ class _TermGroups:
 
     def __init__(self, terms: pl.DataFrame, spread: Spread, level: float, unseen: str) -> None:
         self._terms, self._spread, self._level, self._unseen = terms, spread, level, unseen
-        self._sums, self._together = self._chosen()
+        self._sums, self._together = self._choose_sums()
         self._causes = [self._with_parts(self._with_interval(*one, self._together)) for one in self._sums]
 
     def causes(self) -> tuple[Cause, ...]:
@@ -284,7 +284,7 @@ class _TermGroups:
         groups[self._terms.height :] = np.arange(len(self._sums), len(causes))
         sums = np.bincount(groups, weights=values, minlength=len(causes) + 1).astype(np.float64)
         together, scale = self._together + len(OWN_TERMS), float(np.abs(sums).max(initial=0.0))
-        half, p, _ = spread.summed(groups, sums.size).intervals(sums, self._level, together)
+        half, p, _ = spread.sum_groups(groups, sums.size).intervals(sums, self._level, together)
         parts = [
             ThroughputPart(cause, *map(float, (size, size - wide, size + wide, p_value)))
             for cause, size, wide, p_value in zip(causes, sums, half, p, strict=False)
@@ -292,7 +292,7 @@ class _TermGroups:
         ]
         return tuple(sorted(parts, key=lambda one: -abs(one.estimate_ops_s)))
 
-    def _chosen(self) -> tuple[list[_Sum], int]:
+    def _choose_sums(self) -> tuple[list[_Sum], int]:
         """The sums that become causes, and the number of intervals that hold together.
 
         The intervals of both ways of summing the times hold together, because the data choose between them.
@@ -328,7 +328,7 @@ class _TermGroups:
         groups = np.zeros(self._terms.height, dtype=np.int64)
         groups[terms] = 1
         us = one.estimate_us
-        half, p, _ = self._spread.summed(groups, 2).intervals(np.array([0.0, us]), self._level, together)
+        half, p, _ = self._spread.sum_groups(groups, 2).intervals(np.array([0.0, us]), self._level, together)
         return replace(one, low_us=us - float(half[1]), high_us=us + float(half[1]), p=float(p[1]))
 
     def _with_parts(self, cause: Cause) -> Cause:

@@ -160,7 +160,7 @@ def add_configuration_options(command: Callable[..., _Result]) -> Callable[..., 
     """
 
     @wraps(command)
-    def collected(*, within: Sequence[str], pool: Sequence[str], only: Sequence[str], **others: object) -> _Result:
+    def collect(*, within: Sequence[str], pool: Sequence[str], only: Sequence[str], **others: object) -> _Result:
         columns = {
             "within": parse_column_names(within) or None,
             "pool": parse_column_names(pool),
@@ -170,8 +170,8 @@ def add_configuration_options(command: Callable[..., _Result]) -> Callable[..., 
         return command(chosen=columns | strictness, **others)
 
     for option in reversed(_OPTIONS):
-        collected = option(collected)
-    return collected
+        collect = option(collect)
+    return collect
 
 
 def parse_column_names(options: Sequence[str]) -> tuple[str, ...]:

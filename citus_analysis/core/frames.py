@@ -240,7 +240,7 @@ def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    def converting(*args: P.args, **kwargs: P.kwargs) -> R:
+    def convert_result(*args: P.args, **kwargs: P.kwargs) -> R:
         first = next(_iterate_frames((*args, *kwargs.values())), None)
         if first is None or isinstance(first, pl.DataFrame | pl.LazyFrame):
             return function(*args, **kwargs)
@@ -254,7 +254,7 @@ def return_callers_frame_kind(function: Callable[P, R]) -> Callable[P, R]:
 
         return _convert_result_frames(result, nw.get_native_namespace(cast("IntoDataFrame", first)))
 
-    return converting
+    return convert_result
 
 
 def is_frame(value: object) -> TypeGuard[Frame]:

@@ -309,7 +309,7 @@ class Labels:
         stated: Facts = {}
         by_pattern: Facts | None = None
         for folder in (path.parent, *path.parent.parents):
-            rows, patterns = self._of(folder)
+            rows, patterns = self._read_folder(folder)
             if rows or patterns:
                 whole = path.relative_to(folder).as_posix()
                 relative = strip_compression_suffix(whole)
@@ -327,7 +327,7 @@ class Labels:
         """
         for folder in self.root.parents:
             with suppress(InputError):
-                rows, patterns = self._of(folder)
+                rows, patterns = self._read_folder(folder)
                 if rows or patterns:
                     whole = path.relative_to(folder).as_posix()
                     relative = strip_compression_suffix(whole)
@@ -341,10 +341,10 @@ class Labels:
         """A file states facts about others; a `runs.csv` of another tool does not."""
         if path.name not in LABEL_FILES:
             return False
-        rows, patterns = self._of(path.parent)
+        rows, patterns = self._read_folder(path.parent)
         return bool(rows if path.name == LABEL_FILES[0] else patterns)
 
-    def _of(self, folder: Path) -> tuple[dict[str, Facts], list[Pattern]]:
+    def _read_folder(self, folder: Path) -> tuple[dict[str, Facts], list[Pattern]]:
         if folder not in self._folders:
             self._folders[folder] = (_read_runs_csv(folder / "runs.csv"), _read_patterns(folder / "identity.yml"))
         return self._folders[folder]

@@ -552,7 +552,7 @@ def _merge_seams(store: Store, task: Task, seams: Sequence[Seam]) -> list[Staged
     stem, resource = f"{make_file_stem(task)}-together", task.file.identity.resource
     with store.workspace() as folder, PartWriter(folder, resource, stem) as writer:
         for piece in _get_cuttable_format(task).parse_together(seams):
-            stage_rows(writer, piece, task.tagger.tagged, task.file.path)
+            stage_rows(writer, piece, task.tagger.tag_piece, task.file.path)
         return store.sent(writer.finish())
 
 

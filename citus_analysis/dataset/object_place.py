@@ -207,7 +207,7 @@ class ObjectPlace:
         with file.open("wb") as copy:
             copy.writelines(self._pieces(name, 0, end))
 
-    def listed(self, folder: str = "") -> dict[str, Stored]:
+    def list_objects(self, folder: str = "") -> dict[str, Stored]:
         """All objects below a folder, named relative to the place."""
         with translate_store_errors(self.url):
             self.fs.invalidate_cache()

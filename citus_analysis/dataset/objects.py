@@ -181,7 +181,7 @@ class ObjectManifest(Manifest):
             DatasetError: the store cannot be reached, the manifest is damaged, or an incompatible version wrote it.
         """
         for _ in range(_TRIES):
-            listed = place.listed(_FOLDER)
+            listed = place.list_objects(_FOLDER)
             names = sorted(name for name in listed if name.endswith(".json"))
             try:
                 read = place.read_all(names)
@@ -293,7 +293,7 @@ class ObjectStore:
         with make_scratch_folder() as folder, hold_lease(self.place):
             manifest = ObjectManifest.at(self.place, folder)
             if not manifest.exists:
-                self._require_room(self.place.listed())
+                self._require_room(self.place.list_objects())
             try:
                 yield manifest
             except SilentStoreError:
@@ -352,7 +352,7 @@ class ObjectStore:
         before = time.time() - older_than_s
         unwanted = {
             name: found.bytes
-            for name, found in self.place.listed().items()
+            for name, found in self.place.list_objects().items()
             if "/resource=" in name and name not in live and superseded.get(name, found.changed) <= before
         }
         self.place.remove(unwanted)
@@ -383,7 +383,7 @@ Store: TypeAlias = FolderStore | ObjectStore
 
 def find_missing_or_cut_parts(place: ObjectPlace, parts: Iterable[ParquetPart]) -> dict[str, str]:
     """Path -> defect, of parts that are not there or have another length than was written."""
-    lengths = {name: stored.bytes for name, stored in place.listed().items()}
+    lengths = {name: stored.bytes for name, stored in place.list_objects().items()}
     return {part.path: problem for part in parts if (problem := find_length_problem(lengths.get(part.path), part))}
 
 

@@ -70,7 +70,7 @@ class Tagger:
     run_id: str | None = None
     windows: tuple[KnownRun, ...] = ()
 
-    def tagged(self, piece: Parsed) -> dict[str, pa.RecordBatch]:
+    def tag_piece(self, piece: Parsed) -> dict[str, pa.RecordBatch]:
         """The rows of a piece and its rejects, with the identity columns added.
 
         A piece that states its run, one of several in the source, belongs to that run. For the facts that it does not
@@ -132,7 +132,7 @@ def _fill_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.Record
     import pyarrow as pa
     from pyarrow import compute
 
-    def stated(time: str | None) -> pa.Scalar:
+    def make_time_scalar(time: str | None) -> pa.Scalar:
         return pa.scalar(None if time is None else datetime.fromisoformat(time), kind)
 
     if identity.start_time is None and identity.end_time is None:
@@ -141,10 +141,12 @@ def _fill_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.Record
     us = compute.round(compute.multiply(clients.column("runtime_ms"), 1000.0)).cast(pa.int64()).cast(pa.duration("us"))
     start = compute.coalesce(
         clients.column("start_time"),
-        stated(identity.start_time),
-        compute.subtract(stated(identity.end_time), us).cast(kind),
+        make_time_scalar(identity.start_time),
+        compute.subtract(make_time_scalar(identity.end_time), us).cast(kind),
     )
-    end = compute.coalesce(clients.column("end_time"), stated(identity.end_time), compute.add(start, us).cast(kind))
+    end = compute.coalesce(
+        clients.column("end_time"), make_time_scalar(identity.end_time), compute.add(start, us).cast(kind)
+    )
     for name, values in {"start_time": start, "end_time": end}.items():
         clients = clients.set_column(clients.schema.get_field_index(name), clients.schema.field(name), values)
     return clients

@@ -420,7 +420,7 @@ class _Beside:
             for token in mine
             if _get_displayed_token(token) not in shared and parse_node_number(token, first=1) is not None
         ]
-        own = near.sharing(shared)
+        own = near.select_sharing(shared)
         return _Placed(
             file,
             frozenset(output.identity.resource for output in own),
@@ -444,7 +444,7 @@ class _Near:
         self._shown = [frozenset(map(_get_displayed_token, own)) for own in tokens]
         self.shown = frozenset[DisplayMixin]().union(*self._shown)
 
-    def sharing(self, shared: frozenset[DisplayMixin]) -> list[SourceFile]:
+    def select_sharing(self, shared: frozenset[DisplayMixin]) -> list[SourceFile]:
         """The outputs with all of these tokens."""
         if shared not in self._found:
             pairs = zip(self.outputs, self._shown, strict=True)
@@ -674,11 +674,11 @@ def _apply_labels(members: Sequence[Member]) -> list[Member]:
         for label, uses in pairs.items()
     }
 
-    def explained(token: Token) -> Token:
+    def explain(token: Token) -> Token:
         fact = None if token.label is None else meanings[token.label]
         return token if fact is None else replace(token, fact=fact, reason=f"the word {token.label!r} beside it")
 
-    return _drop_repeated_facts([replace(member, tokens=tuple(map(explained, member.tokens))) for member in members])
+    return _drop_repeated_facts([replace(member, tokens=tuple(map(explain, member.tokens))) for member in members])
 
 
 def _drop_repeated_facts(members: Sequence[Member]) -> list[Member]:
@@ -688,7 +688,7 @@ def _drop_repeated_facts(members: Sequence[Member]) -> list[Member]:
     """
     repeated = {fact for member in members for fact in _NUMBERED if len(member.numbers(fact)) > 1}
 
-    def kept(member: Member) -> Member:
+    def drop_repeated(member: Member) -> Member:
         tokens = list(member.tokens)
         for fact in repeated:
             places = [at for at, token in enumerate(tokens) if token.fact == fact]
@@ -696,7 +696,7 @@ def _drop_repeated_facts(members: Sequence[Member]) -> list[Member]:
                 tokens[at] = replace(tokens[at], fact=None, reason="")
         return replace(member, tokens=tuple(tokens))
 
-    return [kept(member) for member in members] if repeated else list(members)
+    return [drop_repeated(member) for member in members] if repeated else list(members)
 
 
 def _choose_label_meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
@@ -1388,7 +1388,7 @@ def _add_condition_words(members: Sequence[Member]) -> list[Member]:
             if name not in _IN_COLUMNS and not (_is_part(member) and name in _OF_GENERATOR):
                 values[key(member)][name].add(text)
 
-    def worded(member: Member) -> Member:
+    def add_conditions(member: Member) -> Member:
         differing = values.get(key(member), {})
         words = [text for name, text in member.own.conditions if len(differing.get(name, ())) > 1 and text]
         identity = member.file.identity
@@ -1398,7 +1398,7 @@ def _add_condition_words(members: Sequence[Member]) -> list[Member]:
         set_up = "-".join([*([] if usual else [str(identity.set_up)]), *words])
         return replace(member, file=replace(member.file, identity=replace(identity, set_up=set_up)))
 
-    return [worded(member) for member in members]
+    return [add_conditions(member) for member in members]
 
 
 def _add_name_facts(member: Member, texts: Sequence[str]) -> Member:

@@ -275,11 +275,11 @@ def outline_url_sources(sources: Iterable[str | os.PathLike[str]]) -> Iterator[t
 def _build_outline(url: str, folder: Path, origins: dict[Path, str]) -> Path:
     place = ObjectPlace.of(url)
     top = folder / urlsplit(place.url).netloc / urlsplit(place.url).path.strip("/")
-    listed = {name: stored for name, stored in place.listed().items() if not _leaves(name)}
+    listed = {name: stored for name, stored in place.list_objects().items() if not _leaves(name)}
     if not listed or list(listed) == [""]:
         # The URL of a single file.
         above, _, name = place.url.rpartition("/")
-        listed = {key: stored for key, stored in ObjectPlace.of(above).listed(name).items() if key == name}
+        listed = {key: stored for key, stored in ObjectPlace.of(above).list_objects(name).items() if key == name}
         if not listed:
             raise InputError("there is nothing at this URL", path=place.url, hint="check the bucket and the path")
         place, top = ObjectPlace.of(above), top.parent

@@ -81,7 +81,7 @@ def read_task(
     ):
         delivered = open_delivered_content(path, file.delivery, parser or task.format, begin, end)
         with delivered as (content, reader):
-            outcome = read_source(content, reader, hints, writer, task.tagger.tagged, on_bytes, stop or Event())
+            outcome = read_source(content, reader, hints, writer, task.tagger.tag_piece, on_bytes, stop or Event())
             if not outcome.problem and not begin:
                 outcome.facts = task.format.source_facts(content, hints)
         if file.delivery.is_undone:

@@ -468,7 +468,7 @@ class Exploration:
     def _filter(self, selection: StatementSelection) -> tuple[pl.DataFrame, HeatMap]:
         filters = selection.filters
         if self._passing is None or self._passing[0] != filters:
-            passing = self.statements.filter(filters.passing())
+            passing = self.statements.filter(filters.make_filter_expr())
             if filters.child is not None:
                 passing = passing.join(self.children.filter(child=filters.child), on="trace_id", how="semi")
             self._passing = (filters, passing, build_heat_map(passing))

@@ -97,9 +97,9 @@ class StatementSelection:
         """The filters alone, without the rectangle."""
         return replace(self, **dict.fromkeys(_SIDES), order="total_us", descending=True)
 
-    def passing(self) -> pl.Expr:
+    def make_filter_expr(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters, except that of the child, which no such row states."""
-        return pl.all_horizontal(_KNOWN, *_build_conditions(self._chosen())).fill_null(value=False)
+        return pl.all_horizontal(_KNOWN, *_build_conditions(self._list_filters())).fill_null(value=False)
 
     def within(self) -> pl.Expr:
         """Whether a row with `elapsed_us` and `total_us` lies in the rectangle."""
@@ -107,7 +107,7 @@ class StatementSelection:
 
     def sql(self) -> str:
         """The SELECT that returns the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
-        chosen = [f"{column} = {_format_sql_literal(value)}" for column, _, value in self._chosen()]
+        chosen = [f"{column} = {_format_sql_literal(value)}" for column, _, value in self._list_filters()]
         if self.child is not None:
             chosen.append(_OF_CHILD.format(_format_sql_literal(self.child)))
         chosen += [f"{column} {sign} {value!r}" for column, sign, value in self._bounds()]
@@ -122,7 +122,7 @@ class StatementSelection:
         stated = [f"{name}={value!r}" for name, value in asdict(self).items() if value != defaults[name]]
         return f"StatementSelection({', '.join(stated)})"
 
-    def _chosen(self) -> list[tuple[str, str, object]]:
+    def _list_filters(self) -> list[tuple[str, str, object]]:
         """Column, `=` and value of each filter that is set, except that of the child."""
         return [(column, "=", value) for name, column in FILTERS.items() if (value := getattr(self, name)) is not None]
 

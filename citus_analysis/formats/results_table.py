@@ -900,7 +900,7 @@ class ResultsTable(Format):
         lengths = [line.length for line in roles.lines]
         rows = np.arange(len(lengths) + 1)
         bounds = {"stated_runs": rows, "clients": rows, "client_metrics": np.array([0, *accumulate(counts)])}
-        yield from Parsed(tables, sum(lengths)).divided(bounds, lengths, [0] * len(lengths))
+        yield from Parsed(tables, sum(lengths)).divide(bounds, lengths, [0] * len(lengths))
         yield Parsed({}, 0, sheet.noise_bytes, reject_rows(roles.rejects))
 
 

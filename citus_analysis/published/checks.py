@@ -75,10 +75,10 @@ def check(
     """
 
     def enter(run: Callable[[T], Iterator[Finding]]) -> Callable[[T], Iterator[Finding]]:
-        def named(tables: Tables) -> Iterator[Finding]:
+        def name_findings(tables: Tables) -> Iterator[Finding]:
             return (found._replace(check=name) for one in of(tables) for found in run(one))
 
-        CHECKS[name] = AuditCheck(name, question, named)
+        CHECKS[name] = AuditCheck(name, question, name_findings)
         return run
 
     return enter

@@ -321,7 +321,7 @@ class Claim:
     path: Path
     line: int
 
-    def refused(self, error: CitusAnalysisError) -> InputError:
+    def make_error(self, error: CitusAnalysisError) -> InputError:
         """An error about this claim, with its place."""
         return InputError(error.problem, path=self.path, place=f"line {self.line}", hint=error.hint or _FILE_WAY_OUT)
 
@@ -1078,7 +1078,7 @@ def _iterate_claim_cases(claim: Claim, source: TableSource | Frame | None) -> It
             reason = "no printed number bears on it: name a dataset"
             yield _Case(claim, claim.form, "printed numbers", ClaimSelection("", None, reason))
     except UnknownNameError as error:
-        raise claim.refused(error) from error
+        raise claim.make_error(error) from error
 
 
 def _judge_case(one: _Case, family: int, level: float) -> dict[str, object]:

@@ -47,7 +47,7 @@ class RunTables:
     client_metrics: pl.DataFrame
     doubtful_samples: pl.DataFrame
 
-    def finished(self) -> pl.DataFrame:
+    def select_finished(self) -> pl.DataFrame:
         """Runs that have a summary."""
         return self.runs.filter(pl.col("status") != "failed", pl.col("throughput_ops_s") > 0, pl.col("runtime_ms") > 0)
 
@@ -316,7 +316,7 @@ def throughput_identity(tables: RunTables) -> Iterator[WeightedFinding]:
     The throughputs of several clients are added as if all of them ran all the time; if one ends earlier, the sum
     exceeds the operations done.
     """
-    for run in tables.finished().iter_rows(named=True):
+    for run in tables.select_finished().iter_rows(named=True):
         done = run["operations_done"]
         if done is None:
             continue
@@ -341,7 +341,7 @@ def parts_add_up(tables: RunTables) -> Iterator[WeightedFinding]:
     """A run's throughput and operations are the sums over its load generators."""
     main = tables.clients.filter(role="main")
     sums = main.group_by("run_id").agg(pl.col("throughput_ops_s", "operations_done").sum(), parts=pl.len())
-    joined = tables.finished().join(sums, on="run_id", suffix="_parts", maintain_order="left")
+    joined = tables.select_finished().join(sums, on="run_id", suffix="_parts", maintain_order="left")
     for run in joined.iter_rows(named=True):
         for name in ("throughput_ops_s", "operations_done"):
             total, added = run[name], run[f"{name}_parts"]
@@ -355,7 +355,7 @@ def parts_add_up(tables: RunTables) -> Iterator[WeightedFinding]:
 def littles_law(tables: RunTables) -> Iterator[WeightedFinding]:
     """The time spent in operations over the run time is the number of threads that waited for the system."""
     throttled = set(tables.clients.filter("rate_limited", role="main")["run_id"])
-    for run in compute_concurrency(tables.finished(), tables.operation_latencies).iter_rows(named=True):
+    for run in compute_concurrency(tables.select_finished(), tables.operation_latencies).iter_rows(named=True):
         if not run["threads"] or not run["in_system"]:
             continue
         share, threads = run["share_in_system"], pluralize(run["threads"], "thread")
@@ -417,7 +417,9 @@ def coarse_percentiles(tables: RunTables) -> Iterator[WeightedFinding]:
 def coordinated_omission(tables: RunTables) -> Iterator[WeightedFinding]:
     """Under a target rate, the latency of an operation begins when it was due, not when it was sent."""
     renamed = find_plainly_named_intended(tables.clients)
-    limited = tables.finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
+    limited = (
+        tables.select_finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
+    )
     main = tables.operation_latencies.filter(role="main")
     tools = dict(tables.clients.filter(role="main").select("run_id", "tool").iter_rows())
     for run in limited.iter_rows(named=True):
@@ -492,7 +494,7 @@ def series_add_up(tables: RunTables) -> Iterator[WeightedFinding]:
 
 def run_length(tables: RunTables) -> Iterator[WeightedFinding]:
     """Run time × sampling rate is the number of samples of iostat and of the status lines."""
-    for run in tables.finished().iter_rows(named=True):
+    for run in tables.select_finished().iter_rows(named=True):
         # A client that is to run for 30 s ends a few milliseconds earlier or later.
         samples = round(run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ)
         stated = f"{format_number(run['runtime_ms'] / 1e3)} s"
@@ -527,7 +529,7 @@ def interval_resolution(tables: RunTables) -> Iterator[WeightedFinding]:
 
 def _iterate_repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
     """Each configuration with the throughputs of its successful runs; runs of unknown work have none."""
-    usable = add_operation_column(tables.finished().filter(pl.col("status") == "ok")).drop_nulls("operation")
+    usable = add_operation_column(tables.select_finished().filter(pl.col("status") == "ok")).drop_nulls("operation")
     usable = usable.with_columns(_several=pl.col("set_up").n_unique().over("resource") > 1)
     groups = usable.group_by(*_REPEATED, "_several", maintain_order=True).agg(pl.col("throughput_ops_s"))
     for cells in groups.iter_rows(named=True):

@@ -405,12 +405,12 @@ def tabulate_session_balance(balance: pl.DataFrame) -> pl.DataFrame:
 def _make_extreme_node_exprs(value: str, unit: str) -> list[pl.Expr]:
     """Number of nodes, and the nodes with the smallest and the largest value as `node 3 (27 %)`."""
 
-    def named(position: pl.Expr) -> pl.Expr:
+    def format_node(position: pl.Expr) -> pl.Expr:
         number = pl.col(value).get(position).round(0).cast(pl.Int64)
         return pl.format("node {} ({}{})", pl.col("node").cast(pl.String).get(position), number, pl.lit(unit))
 
     places = {"least": pl.col(value).arg_min(), "most": pl.col(value).arg_max()}
-    return [pl.len().alias("nodes"), *(named(position).alias(name) for name, position in places.items())]
+    return [pl.len().alias("nodes"), *(format_node(position).alias(name) for name, position in places.items())]
 
 
 def tabulate_shard_balance(skew: pl.DataFrame) -> pl.DataFrame:

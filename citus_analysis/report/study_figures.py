@@ -351,11 +351,11 @@ def _make_axis_item(axis: Axis, quantity: Quantity, operation: str = "") -> Call
 
 
 def _make_bars_item(make: Callable[[Selection], SideBySide]) -> Callable[[StudyMaterial], MadeItem]:
-    def made(material: StudyMaterial) -> MadeItem:
+    def make_item(material: StudyMaterial) -> MadeItem:
         bars = make(material.selection)
         return MadeItem(bars.plot(most=_MOST), bars.means, _describe_bar_groups(bars))
 
-    return made
+    return make_item
 
 
 def _describe_bar_groups(bars: SideBySide) -> str:
@@ -385,11 +385,11 @@ def _make_systems_table(material: StudyMaterial) -> MadeItem:
 
 
 def _make_spans_item(kind: str, *, main: bool = True) -> Callable[[StudyMaterial], MadeItem]:
-    def made(material: StudyMaterial) -> MadeItem:
+    def make_item(material: StudyMaterial) -> MadeItem:
         rows = material.profile.select_spans(kind, main=main)
         return MadeItem([plot_spans(rows, title=f"Mean time of {kind.upper()}")] if rows.height else [], rows)
 
-    return made
+    return make_item
 
 
 def _make_histograms(material: StudyMaterial) -> MadeItem:
@@ -404,7 +404,7 @@ def _make_histograms(material: StudyMaterial) -> MadeItem:
 
 
 def _make_contrast_item(operation: str) -> Callable[[StudyMaterial], MadeItem]:
-    def made(material: StudyMaterial) -> MadeItem:
+    def make_item(material: StudyMaterial) -> MadeItem:
         found = [one for one in material.machines.contrasts if one.operation == operation][:1]
         figures = [
             plot_nodes(one.samples.filter(configuration=name), title=name)
@@ -413,7 +413,7 @@ def _make_contrast_item(operation: str) -> Callable[[StudyMaterial], MadeItem]:
         ]
         return MadeItem(figures, found[0].means if found else pl.DataFrame())
 
-    return made
+    return make_item
 
 
 def _await(material: StudyMaterial) -> MadeItem:
@@ -432,11 +432,11 @@ def _make_connection_figures(material: StudyMaterial) -> MadeItem:
 
 
 def _make_percentiles_item(statement: str = "") -> Callable[[StudyMaterial], MadeItem]:
-    def made(material: StudyMaterial) -> MadeItem:
+    def make_item(material: StudyMaterial) -> MadeItem:
         rows = material.percentiles
         return MadeItem([], rows.filter(statement=statement) if statement else rows.sort("sampled_percent"))
 
-    return made
+    return make_item
 
 
 def _tabulate_stated_settings(material: StudyMaterial, names: str) -> MadeItem:

@@ -330,7 +330,7 @@ class ClusterLogs:
             RunnerError: a log cannot be read and the run is monitored. Other runs continue without it, with a note.
         """
         self._unreadable = {}
-        for name, reader in self._of(nodes).items():
+        for name, reader in self._get_readers(nodes).items():
             try:
                 reader.mark()
             except RunnerError as error:
@@ -340,7 +340,9 @@ class ClusterLogs:
 
     def mark(self, nodes: Sequence[ServerNode]) -> dict[str, LogMark]:
         """Node name -> current end of its log, for the readable logs of these nodes."""
-        return {name: reader.mark() for name, reader in self._of(nodes).items() if name not in self._unreadable}
+        return {
+            name: reader.mark() for name, reader in self._get_readers(nodes).items() if name not in self._unreadable
+        }
 
     def copy_since(self, node: str, mark: LogMark, destination: Path) -> list[str]:
         """Copy the lines that a node logged after the mark; return a sentence for each part that is lost."""
@@ -355,7 +357,7 @@ class ClusterLogs:
         for reader in self._readers.values():
             reader.close()
 
-    def _of(self, nodes: Collection[ServerNode]) -> dict[str, LogReader]:
+    def _get_readers(self, nodes: Collection[ServerNode]) -> dict[str, LogReader]:
         names = {node.name for node in nodes}
         return {name: reader for name, reader in self._readers.items() if name in names}
 

@@ -62,7 +62,7 @@ class CommandLine(Driver):
             [_find_program(arguments[0]), *arguments[1:]],
             {**own.environment(), **self._environment(values, connection)},
             self._place(folder),
-            heading=self._heading(workload, work, arguments),
+            heading=self._make_heading(workload, work, arguments),
         )
 
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
@@ -72,7 +72,7 @@ class CommandLine(Driver):
         environment = self._environment(values, connection)
         return make_set_up(workload, connection, values, self._toolbox, self._place(folder), environment)
 
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
+    def select_queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
         """One node for each load generator, unless the tool receives all nodes."""
         if _names_all_nodes(self._workload(run)):
             return connection
@@ -119,7 +119,7 @@ class CommandLine(Driver):
             raise RunnerError("driver.home is not a folder", path=self._settings.home, hint="correct driver.home")
         return self._settings.home
 
-    def _heading(self, workload: CommandWorkload, work: Work, arguments: list[str]) -> bytes:
+    def _make_heading(self, workload: CommandWorkload, work: Work, arguments: list[str]) -> bytes:
         if not workload.summary:
             return b""
         timed = any("duration_s" in find_placeholders(argument) for argument in workload.run)

@@ -117,7 +117,7 @@ class Driver(Protocol):
         """
         return SetUp()
 
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 - of some
+    def select_queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 - of some
         """The nodes that the run's load generators are to query, of those that they may connect to; default: all."""
         return connection
 

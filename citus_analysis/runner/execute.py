@@ -388,11 +388,11 @@ def _run_all(
         ending.callback(lambda: ledger.notes.update(target.stop()))
         hosts = ending.enter_context(closing(DriverHosts(open_driver_hosts(experiment))))
         driver, kept = make_driver(experiment, target), private / "servers" / "own-tables"
-        measurement = Measurement(experiment, target, driver, processes, course.measuring, kept, course.entering, hosts)
+        measurement = Measurement(experiment, target, driver, processes, course.report_rate, kept, course.enter, hosts)
         lifecycle = RunLifecycle(tree, private / "attempts", journal, measurement, ledger)
         for run in course.open_runs():
             lifecycle.carry_out(run)
-            course.ended(run)
+            course.end_run(run)
     skipped, notes = tuple(course.skipped), tuple(sorted(ledger.notes))
     return RunnerSummary(tuple(ledger.verified), ledger.degraded, ledger.failed, skipped, notes, course.stopped)
 

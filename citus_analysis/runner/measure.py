@@ -318,7 +318,7 @@ class Measurement:
         measured.skipped += [f"{one.sampler} of node {one.node} printed nothing during the run" for one in silent]
         measured.files |= {build_snapshot_path(resource, one.view, one.node, iteration): one.output for one in taken}
         measured.skipped += recording.skipped()
-        measured.reached = recording.reached(self.driver.queried(run, self._connection(run)))
+        measured.reached = recording.count_reached(self.driver.select_queried(run, self._connection(run)))
         self._collect_logs(run, folder, marks, measured)
         self._collect_plans(run, folder, measured)
         return measured

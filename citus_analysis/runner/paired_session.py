@@ -153,7 +153,7 @@ def plan_pairs(
         known = fill_worker_count(experiment)
         (run,) = Choice((resource,)).of(make_plan(known))
         planned[side] = (run.configuration, runs[side])
-        times.append(Durations(known).left([run] * runs[side]))
+        times.append(Durations(known).estimate([run] * runs[side]))
     return planned, replace(times[0], seconds=sum(time.seconds for time in times))
 
 

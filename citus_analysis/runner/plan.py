@@ -399,7 +399,7 @@ class Durations:
         operations_per_s = sum(spent.operations for spent in ended) / sum(spent.measuring_s for spent in ended)
         return around_s + (self._limits.duration_s or run.configuration.operations / operations_per_s)
 
-    def left(self, runs: Sequence[PlannedRun]) -> DurationEstimate:
+    def estimate(self, runs: Sequence[PlannedRun]) -> DurationEstimate:
         """The time that runs will take, one after the other."""
         seconds = sum(self.expected_s(run) for run in runs)
         return DurationEstimate(seconds, len(self._list_ended()), exact_limits=self._limits.duration_s is not None)

@@ -204,20 +204,20 @@ class Course:
                 self.skipped.append(run.run_id)
                 continue
             self._run, self._since_s = run, time.monotonic()
-            self.entering("preparing")
+            self.enter("preparing")
             yield run
 
-    def entering(self, phase: str) -> None:
+    def enter(self, phase: str) -> None:
         """Report that the run in progress enters a phase."""
         self._phase = phase
-        self.measuring(None)
+        self.report_rate(None)
 
-    def measuring(self, throughput_ops_s: float | None) -> None:
+    def report_rate(self, throughput_ops_s: float | None) -> None:
         """Report the current throughput of the run in progress."""
         if self._run:
             self.watch(self._event(self._run, self._phase, throughput_ops_s, ""))
 
-    def ended(self, run: PlannedRun) -> None:
+    def end_run(self, run: PlannedRun) -> None:
         """Report the end of a run to the view, and count it if it failed."""
         self._durations.add(run, self.journal)
         failure = self.ledger.failed.get(run.run_id) or self.ledger.degraded.get(run.run_id, "")
@@ -232,7 +232,7 @@ class Course:
     def _event(self, run: PlannedRun, phase: str, throughput_ops_s: float | None, failure: str) -> RunnerEvent:
         spent_s = time.monotonic() - self._since_s
         open_runs = [one for one in self.chosen if not self.ledger.is_done(one) and one.run_id not in self.skipped]
-        left = self._durations.left(open_runs)
+        left = self._durations.estimate(open_runs)
         if phase:
             spent_of_expected_s = min(spent_s, self._durations.expected_s(run))
             left = replace(left, seconds=left.seconds - spent_of_expected_s)
@@ -424,7 +424,7 @@ def forecast_runs(
     chosen = reopen_runs(known, ledger, choice)
     left = [run for run in chosen if not ledger.is_done(run) and not ledger.has_enough(run, known)]
     durations = Durations.read(known, make_plan(known, ledger.more), journal) if journal else Durations(known)
-    return left, durations.left(left)
+    return left, durations.estimate(left)
 
 
 # Progress of an experiment, read from its folder alone, while it runs or at any time afterwards.
@@ -499,7 +499,7 @@ def read_overview(out: str | PathLike[str]) -> Overview:
         name=experiment.name,
         runs=tuple(_state(run, ledger, journal.last(run.run_id), run.run_id in unnecessary) for run in plan),
         running=running,
-        left=Durations.read(experiment, plan, journal).left(left),
+        left=Durations.read(experiment, plan, journal).estimate(left),
         unrestored=() if running else describe_unrestored(tree / PRIVATE),
         ended=() if running else tuple(Processes(tree / PRIVATE / PROCESSES).end_leftovers()),
     )

@@ -361,7 +361,7 @@ class ServerRecording:
         """A sentence for each missing recording, with the reason."""
         return [*(one.problem for one in self.activity if one.problem), *sorted(self.counters.skipped)]
 
-    def reached(self, connection: ConnectionInfo) -> Reached:
+    def count_reached(self, connection: ConnectionInfo) -> Reached:
         """The nodes that the clients of a connection reached."""
         taken = [one for one in self.activity if one.taken]
         sessions = count_sessions([one.snapshot for one in taken], connection.user)

@@ -92,14 +92,14 @@ class ScalingCurve(DisplayMixin):
 
     def models_sentence(self) -> str:
         """The finding on the models, and the models that could not be fitted."""
-        fitted = "; ".join([self.fits.sentence(), *self._interpolating(self.fits)]) if self.fits else ""
+        fitted = "; ".join([self.fits.sentence(), *self._list_interpolating(self.fits)]) if self.fits else ""
         if not self.too_few:
             return fitted
         sizes = pluralize(len(self.points), "size")
         refused = f"{join_words(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
         return f"{fitted}; {refused}" if fitted else refused
 
-    def _interpolating(self, fits: ScalingFit) -> list[str]:
+    def _list_interpolating(self, fits: ScalingFit) -> list[str]:
         """A sentence on models that pass through all means because they have a parameter for each size."""
         names = [name for name in fits.candidates if len(MODELS[name].parameters) == len(self.points)]
         if not names:
@@ -270,7 +270,7 @@ def _model_lines(curve: ScalingCurve) -> list[str]:
     fits = curve.fits
     for name, one in sorted(fits.fits.items(), key=lambda item: fits.standing_order(item[0])):
         values = ", ".join(f"{key} = {format_number(value)}" for key, value in one.parameters.items())
-        lines.append(f"{name}: {values}{fits.standing(name)}")
+        lines.append(f"{name}: {values}{fits.describe_standing(name)}")
         if one.peak and name not in fits.rejected:
             lines.append(f"  {one.peak.words}")
     return lines

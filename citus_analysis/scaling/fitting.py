@@ -255,10 +255,10 @@ class ScalingFit(DisplayMixin):
 
     def summary_lines(self) -> list[str]:
         """The decision, and the parameters and weight of each model."""
-        models = [f"  {one.summary_lines()[0]}{self.standing(name)}" for name, one in self.fits.items()]
+        models = [f"  {one.summary_lines()[0]}{self.describe_standing(name)}" for name, one in self.fits.items()]
         return [self.sentence(), *models]
 
-    def standing(self, name: str) -> str:
+    def describe_standing(self, name: str) -> str:
         """The weight of a model, or the reason why the runs reject it, to be written after it."""
         if name in self.rejected:
             return f"; rejected: {self.rejected[name]}"

@@ -218,7 +218,7 @@ class Delivery:
         try:
             return write_undone(self.lines(content, jobs=JOBS), path, self.bounds)
         except OutOfOrderError:
-            doubted = replace(self, steps=tuple(step.believing(ordered=False) for step in self.steps))
+            doubted = replace(self, steps=tuple(step.believe(ordered=False) for step in self.steps))
             for place in range(len(self.steps)):
                 (doubted,) = doubted.views(content, place)
             return doubted.write(content, path)

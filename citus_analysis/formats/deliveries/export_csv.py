@@ -71,10 +71,10 @@ def _decode_csv_records(shape: ExportShape, text: GrowingText, bounds: Integers)
     data, columns = text.data[: bounds[-1]], [str(path) for path in shape.wanted()]
     lost = pl.DataFrame(schema=dict.fromkeys(columns, pl.Binary)).clear(1).with_columns(parsed=False)
 
-    def decoded(first: int, end: int) -> pl.DataFrame | None:
+    def decode(first: int, end: int) -> pl.DataFrame | None:
         return _decode_csv_text(shape, memoryview(data)[bounds[first] : bounds[end]], end - first)
 
-    records = pl.concat(decode_by_bisection(decoded, lambda _: lost, 0, len(bounds) - 1)).with_columns(
+    records = pl.concat(decode_by_bisection(decode, lambda _: lost, 0, len(bounds) - 1)).with_columns(
         raw=slice_byte_texts(data, bounds), begin=text.get_begins(bounds[:-1]), end=text.get_ends(bounds[1:])
     )
     # Blank lines, and the header wherever it stands, are no records.

@@ -448,7 +448,7 @@ class _BracketWalk:
                 at += 2 * pairs
                 continue
             place = int(places[at])
-            if not (self._opening(place) if opens[at] else self._closing(place)):
+            if not (self._open(place) if opens[at] else self._close(place)):
                 return False
             at += 1
         return True
@@ -487,7 +487,7 @@ class _BracketWalk:
         found, self._find_positions = self._find_positions, []
         return found
 
-    def _opening(self, place: int) -> bool:
+    def _open(self, place: int) -> bool:
         """Whether a bracket may open here; in an object, only after a key."""
         if not self._is_sound(place):
             return False
@@ -523,7 +523,7 @@ class _BracketWalk:
             return above.char == ord("[")
         return above.char == ord("{") and key is not None and key[1] == step.encode()
 
-    def _closing(self, place: int) -> bool:
+    def _close(self, place: int) -> bool:
         """Whether the bracket closes what was opened last; if not, nothing after it has a certain meaning."""
         if not self._opened:
             return True

@@ -535,7 +535,7 @@ class _FieldChoice:
     def export(self) -> Export | None:
         """The export whose text a format is surest of; None if none is sure enough."""
         time = self._time()
-        naming = self._naming(time)
+        naming = self._find_names(time)
         taken = {time and time.path, *(path for _, path in naming)}
         shape = _add_time_field(replace(self._sample.shape, naming=naming), time)
         texts = [one for one in self._fields if one.kind == "text" and one.path not in taken and any(one.said)]
@@ -553,7 +553,7 @@ class _FieldChoice:
         times = [one for one in self._fields if one.kind != "other" and _has_only_times(one)]
         return min(times, key=lambda one: (_rank(one.path, TIMES), len(one.path)), default=None)
 
-    def _naming(self, time: _SampleField | None) -> tuple[tuple[str, Path], ...]:
+    def _find_names(self, time: _SampleField | None) -> tuple[tuple[str, Path], ...]:
         """For each kind of name the field with the most usual name that does not differ in every record."""
         outer = [
             _SampleField((OUTER, *path), tuple(get_value_bytes(one, path) for one in self._sample.outer), "text")

@@ -226,7 +226,7 @@ class Step(ABC):
     only: str | None
     believed: bool
 
-    def believing(self, *, ordered: bool) -> Step:
+    def believe(self, *, ordered: bool) -> Step:
         """The same step, whose lines are believed to be in order, or not."""
         # Every step is a dataclass, which its base class cannot state.
         return replace(self, believed=ordered)  # type: ignore[type-var]

@@ -250,7 +250,7 @@ class Parsed:
         """Bytes in `rejects`."""
         return int(self.frame("rejects")["byte_length"].sum()) if len(self.rejects) else 0
 
-    def divided(self, bounds: Mapping[str, Integers], parsed: Sequence[int], noise: Sequence[int]) -> list[Parsed]:
+    def divide(self, bounds: Mapping[str, Integers], parsed: Sequence[int], noise: Sequence[int]) -> list[Parsed]:
         """A piece without rejects that has the rows of several sources, as a piece for each source.
 
         Args:

@@ -121,12 +121,12 @@ def decode_lines(
     objects = [number for number, line in enumerate(lines) if _is_object(line)]
     none = schema.to_frame().with_columns(pl.lit(0, pl.Int64).alias(_LINE))
 
-    def decoded(first: int, end: int) -> pl.DataFrame | None:
+    def decode(first: int, end: int) -> pl.DataFrame | None:
         numbers = objects[first:end]
         found = _decode_objects(b"\n".join(lines[number].rstrip(_BLANKS) for number in numbers), len(numbers), schema)
         return None if found is None else found.with_columns(pl.Series(_LINE, numbers))
 
-    read = decode_by_bisection(decoded, lambda _: none, 0, len(objects)) if objects else ()
+    read = decode_by_bisection(decode, lambda _: none, 0, len(objects)) if objects else ()
     frame = pl.concat([none, *read])
     return frame.drop(_LINE), frame[_LINE].to_numpy()
 

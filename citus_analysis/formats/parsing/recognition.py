@@ -396,7 +396,7 @@ class _Text:
         """
         if len(delivery.steps) != 1 or delivery.steps[0].is_named:
             return None
-        own = replace(delivery, steps=(delivery.steps[0].believing(ordered=True),))
+        own = replace(delivery, steps=(delivery.steps[0].believe(ordered=True),))
         try:
             head = self.head(own)
         except OutOfOrderError:

@@ -1019,7 +1019,11 @@ class _Slots:
             if before.escape and after.escape
         } - {""}
         self._processes: Values = [None] * len(records)
-        for slot, values in [*self._of("?").items(), *self._of("h").items(), *self._of("r").items()]:
+        for slot, values in [
+            *self._get_values("?").items(),
+            *self._get_values("h").items(),
+            *self._get_values("r").items(),
+        ]:
             # Texts fit where some records have no value; numbers and times are never absent.
             self._escapes[slot] = form if (form := infer_text_form(values)) in "vhrbi" else "?"
         self._undecided: dict[int, str] = {}
@@ -1034,12 +1038,12 @@ class _Slots:
             return "l"
         return find_key_escape(self._elements[slot - 1].literal if slot else b"")
 
-    def _of(self, escape: str) -> dict[int, Values]:
+    def _get_values(self, escape: str) -> dict[int, Values]:
         return {slot: values for slot, values in self._columns.items() if self._escapes[slot] == escape}
 
     def name_numbers(self) -> None:
         """Process, line, SQLSTATE and virtual transaction."""
-        numbers, sessions = self._of("#"), list(self._of("c").values())
+        numbers, sessions = self._get_values("#"), list(self._get_values("c").values())
         apart = {slot: values for slot, values in numbers.items() if slot in self._keys or not self._is_part(slot)}
         process = find_process(numbers if sessions else apart, self._keys, sessions, self._records)
         if process is not None:
@@ -1050,21 +1054,21 @@ class _Slots:
             self._processes = self._columns[process]
         elif sessions:
             self._processes = sessions[0]
-        lines = find_lines(self._of("#"), self._keys, self._processes)
+        lines = find_lines(self._get_values("#"), self._keys, self._processes)
         # Of two that differ, one is the number that another program gave.
         alike = len({tuple(self._columns[slot]) for slot in lines}) == 1
         for slot in lines if alike else ():
             self._escapes[slot] = "l"
-        for slot, values in self._of("#").items():
+        for slot, values in self._get_values("#").items():
             self._name_other_number(slot, values)
         self._check_forms(known=process is not None or bool(sessions))
 
     def _check_forms(self, *, known: bool) -> None:
         """Leave SQLSTATE and virtual transaction undecided where keys or values say otherwise."""
-        for slot, values in self._of("e").items():
+        for slot, values in self._get_values("e").items():
             if self._keys.get(slot, "e") not in ("e", "") or not is_state(values, self._records):
                 self._escapes[slot] = "?"
-        for slot, values in self._of("v").items():
+        for slot, values in self._get_values("v").items():
             if self._keys.get(slot, "v") not in ("v", "") or not (known or is_virtual_transaction(values)):
                 self._escapes[slot] = "?"
 
@@ -1092,9 +1096,11 @@ class _Slots:
 
     def name_times(self) -> None:
         """The time of the record, or the start of its process."""
-        milliseconds = [*self._of("m").values(), *self._of("n").values()]
-        sessions = list(self._of("c").values())
-        for slot, escape in choose_second_escapes(self._of("t"), milliseconds, sessions, self._processes).items():
+        milliseconds = [*self._get_values("m").values(), *self._get_values("n").values()]
+        sessions = list(self._get_values("c").values())
+        for slot, escape in choose_second_escapes(
+            self._get_values("t"), milliseconds, sessions, self._processes
+        ).items():
             self._escapes[slot] = escape
             if escape == "?":
                 self._undecided[slot] = "time of the record or start of its process"
@@ -1102,7 +1108,7 @@ class _Slots:
     def name_texts(self) -> None:
         """User, database, application, client."""
         facts = collect_session_facts(self._records, self._processes)
-        texts = [slot for escape in "?hr" for slot in self._of(escape) if slot not in self._undecided]
+        texts = [slot for escape in "?hr" for slot in self._get_values(escape) if slot not in self._undecided]
         for slot in sorted(texts):
             self._name_text(slot, facts)
         for slot in sorted(texts):

@@ -101,17 +101,17 @@ def scan_translated_chunk(chunk: Chunk, scan: Callable[[Chunk], ScannedChunk], l
     found = scan(Chunk(chunk.offset, english, chunk.tail, chunk.fresh))
     bounds = [_find_text_bounds(text, chunk) for text in (data, english)]
 
-    def moved(offsets: Integers) -> Integers:
+    def move(offsets: Integers) -> Integers:
         return bounds[0][np.searchsorted(bounds[1], offsets)]
 
-    rejects = [_move_reject(one, moved, data, chunk) for one in found.rejects]
+    rejects = [_move_reject(one, move, data, chunk) for one in found.rejects]
     if not len(found.rows):
         return ScannedChunk(found.rows, rejects, 0, len(data) + chunk.tail - sum(one.byte_length for one in rejects))
     rows = found.rows if isinstance(found.rows, pa.RecordBatch) else found.rows.to_arrow().to_batches()[0]
     begins, lengths = (
         fill_null_integers(rows.column(name), 0).astype(np.int64) for name in ("byte_offset", "byte_length")
     )
-    places = {"byte_offset": moved(begins), "byte_length": moved(begins + lengths) - moved(begins)}
+    places = {"byte_offset": move(begins), "byte_length": move(begins + lengths) - move(begins)}
     columns = [
         make_number_array(places[name]) if name in places else column
         for name, column in zip(rows.schema.names, rows.columns, strict=True)

@@ -44,7 +44,7 @@ def url(s3: Store, raw: Path) -> str:
 
 
 def names(url: str) -> set[str]:
-    return set(ObjectPlace.of(url).listed())
+    return set(ObjectPlace.of(url).list_objects())
 
 
 def test_rows_are_those_of_a_folder_and_nothing_is_read_twice(url: str, raw: Path, local: Dataset) -> None:
@@ -106,7 +106,7 @@ def test_of_a_large_log_at_a_url_only_the_stretch_is_fetched(
 
 def test_any_reader_of_hive_partitions_can_use_it(url: str, local: Dataset) -> None:
     place = ObjectPlace.of(url)
-    files = [f"s3://{place.path(name)}" for name in place.listed("spans") if name.endswith(".parquet")]
+    files = [f"s3://{place.path(name)}" for name in place.list_objects("spans") if name.endswith(".parquet")]
     found = pl.concat([pl.read_parquet(place.fs.open(file, "rb")) for file in files])
     assert found.height == local.table("spans").height
 
