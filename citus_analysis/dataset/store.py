@@ -92,31 +92,6 @@ def tidy(folder: Path, named: Iterable[ParquetPart], grace_s: float = GRACE_S) -
     return Vacuumed(len(sizes), sum(sizes))
 
 
-def vacuum(folder: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacuumed:
-    """Remove files that an ingest superseded, without waiting for the grace time to end.
-
-    A dataset that was opened before can no longer read them: open it again.
-
-    Args:
-        folder: the dataset.
-        older_than_s: files superseded less than this many seconds ago are kept.
-
-    Returns:
-        The files that were removed.
-
-    Raises:
-        DatasetError: the folder is not a dataset, is damaged, is in use by an ingest, or cannot be written.
-    """
-    path = Path(folder)
-    if not Manifest.load(path).exists:
-        raise DatasetError("is not a dataset", path=path, hint="name a folder that was given to ingest as --out")
-    try:
-        with lock_dataset(path):
-            return tidy(path, Manifest.load(path).parts(), older_than_s)
-    except OSError as error:
-        raise make_write_error(error, path) from error
-
-
 def _iterate_files(folder: Path, below: str) -> Iterator[str]:
     """All files below a folder of the dataset, relative to it; none if it does not exist.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from citus_analysis.dataset import store as files
+from citus_analysis.dataset.manifest import Manifest, lock_dataset, make_write_error
 from citus_analysis.dataset.objects import ObjectStore, hold_lease, store_at
-from citus_analysis.dataset.store import Vacuumed
+from citus_analysis.dataset.store import Vacuumed, tidy
 from citus_analysis.errors import DatasetError
 
 
@@ -27,7 +28,14 @@ def vacuum(place: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacuu
     """
     store = store_at(place)
     if not isinstance(store, ObjectStore):
-        return files.vacuum(os.fspath(place), older_than_s=older_than_s)
+        path = Path(os.fspath(place))
+        if not Manifest.load(path).exists:
+            raise DatasetError("is not a dataset", path=path, hint="name a folder that was given to ingest as --out")
+        try:
+            with lock_dataset(path):
+                return tidy(path, Manifest.load(path).parts(), older_than_s)
+        except OSError as error:
+            raise make_write_error(error, path) from error
     with hold_lease(store.place):
         manifest = store.load()
         if not manifest.exists:

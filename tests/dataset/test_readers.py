@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.store import GRACE_S, vacuum
+from citus_analysis.dataset.store import GRACE_S
+from citus_analysis.dataset.vacuuming import vacuum
 from citus_analysis.errors import DatasetError
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import client, log
