@@ -5,8 +5,8 @@
 - simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
-  two at a time: a program that keeps the server's processor busy, or the clients'; programs that write to the same
-  disk; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
+  two at a time: a program that keeps the server's processor busy, or the clients'; a limit of the writes to the
+  disk (control group of the study), by which each fsync waits; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
   processor, the clients' sessions are placed unequally. `noise` reads the files alone;
 - canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
   which reads, or writes: server, clients and canary on one processor.
@@ -148,12 +148,13 @@ def measure_correction(repeats: int) -> list[dict[str, object]]:
 # Injected sources, on an embedded server with pgbench.
 
 UNEQUAL: Final = "unequal placement"
+DELAYED: Final = "delayed fsync"
 #: Injected source -> the source that `noise` is expected to name. A processor may be that of the server or of the
 #: clients; both are foreign work.
 INJECTED: Final = {
     "busy processor of the server": "foreign work",
     "busy processor of the clients": "foreign work",
-    "delayed fsync": "time to force a page to the disk",
+    DELAYED: "time to force a page to the disk",
     "checkpoints": "checkpoints",
     UNEQUAL: "balance of nodes",
 }
@@ -172,16 +173,10 @@ PART: Final = 1 / 3
 BUSY: Final = "while True: pass"
 #: Large blocks past the cache keep the disk busy and the processor free: a loop of small forced pages uses a third of a
 #: processor, which is foreign work, and delays no one's pages.
-WRITE: Final = """
-import mmap, os, sys
-flags = os.O_CREAT | os.O_WRONLY | os.O_DIRECT
-file, block = os.open(sys.argv[1], flags), mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-block.madvise(mmap.MADV_HUGEPAGE)
-while True:
-    os.pwrite(file, block, 0)
-"""
-#: Programs that write to the disk at the same time.
-WRITING: Final = 2
+#: Control group of everything that a study runs, whose writes are delayed, and the writes per second that it has then.
+DISK_CONTROLLER: Final = Path("/sys/fs/cgroup/blkio")
+DISK_GROUP: Final = DISK_CONTROLLER / "noise"
+WRITES_PER_S: Final = 60
 
 
 class Injection:
@@ -200,6 +195,8 @@ class Injection:
 
     def stop(self) -> None:
         """End all of it."""
+        if DISK_GROUP.exists():
+            limit_writes(self.folder, 0)
         self.ended.set()
         if self.thread.ident is not None:
             self.thread.join()
@@ -211,9 +208,8 @@ class Injection:
         if source.startswith("busy"):
             cpu = SERVERS_CPU if source.endswith("server") else CLIENTS_CPU
             return [start_detached([*python, BUSY], cpu)]
-        if source == "delayed fsync":
-            files = [str(self.folder / f"written-{number}") for number in range(WRITING)]
-            return [start_detached([*python, WRITE, file], CLIENTS_CPU) for file in files]
+        if source == DELAYED:
+            limit_writes(self.folder, WRITES_PER_S)
         return []
 
     def _write_checkpoints(self) -> None:
@@ -221,6 +217,30 @@ class Injection:
         with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as connection:
             while not self.ended.wait(0.1):
                 connection.execute("CHECKPOINT")
+
+
+@contextlib.contextmanager
+def hold_disk() -> Iterator[None]:
+    """Put this process, and so all that it starts, into the control group whose writes can be delayed."""
+    DISK_GROUP.mkdir(exist_ok=True)
+    (DISK_GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (DISK_CONTROLLER / "cgroup.procs").write_text(str(os.getpid()))
+        # The last processes may still leave it.
+        with contextlib.suppress(OSError):
+            DISK_GROUP.rmdir()
+
+
+def limit_writes(folder: Path, per_second: int) -> None:
+    """Limit the writes of the control group to the disk of a folder; 0: no limit."""
+    number = folder.stat().st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    # A partition has the limit of its disk.
+    disk = device.parent if (device / "partition").exists() else device
+    text = f"{(disk / 'dev').read_text().strip()} {per_second}"
+    (DISK_GROUP / "blkio.throttle.write_iops_device").write_text(text)
 
 
 #: With two processors or more, servers and clients have one each.
@@ -305,11 +325,13 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
     def begin(run_id: str) -> Callable[[], None]:
         return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder).stop
 
-    if UNEQUAL in sources:
-        with place_unequally(folder / "tree", disturbed[UNEQUAL]) as prepare:
-            run_beside(experiment, folder / "tree", begin, prepare)
-    else:
-        run_beside(experiment, folder / "tree", begin)
+    with contextlib.ExitStack() as held:
+        prepare: Callable[[str], None] = lambda _run: None  # noqa: E731 - the usual one does nothing
+        if DELAYED in sources:
+            held.enter_context(hold_disk())
+        if UNEQUAL in sources:
+            prepare = held.enter_context(place_unequally(folder / "tree", disturbed[UNEQUAL]))
+        run_beside(experiment, folder / "tree", begin, prepare)
     ingest([folder / "tree"], folder / "dataset")
     return judge_study(folder / "dataset", disturbed)
 
@@ -594,8 +616,11 @@ def main() -> None:
             first = time.monotonic()
             for number in range(given.first, given.first + given.studies):
                 sources = STUDIES[number % len(STUDIES)]
-                if UNEQUAL in sources and (missing := find_missing_for_placement()):
-                    print(f"study {number} of {UNEQUAL} is left out: {missing}", file=sys.stderr)
+                missing = find_missing_for_placement() if UNEQUAL in sources else ""
+                if DELAYED in sources and not os.access(DISK_CONTROLLER, os.W_OK):
+                    missing = f"no control groups can be made in {DISK_CONTROLLER}"
+                if missing:
+                    print(f"study {number} of {' and '.join(sources)} is left out: {missing}", file=sys.stderr)
                     continue
                 begin = time.monotonic()
                 if begin - first > 60 * given.minutes:
