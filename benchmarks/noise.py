@@ -5,9 +5,10 @@
 - simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
-  two at a time: a program that keeps the server's processor busy, or the clients'; a limit of the writes to the
-  disk (control group of the study), by which each fsync waits; checkpoints. On a Citus cluster (programs in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a
-  processor, the clients' sessions are placed unequally. `noise` reads the files alone;
+  two at a time: a program that keeps the server's processor busy, or the clients'; a limit of the writes to the disk
+  (control group of the study), by which each fsync waits; checkpoints. On a Citus cluster (programs in
+  `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a processor, the clients' sessions are placed unequally.
+  `noise` reads the files alone;
 - canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
   which reads, or writes: server, clients and canary on one processor.
 """
