@@ -172,8 +172,8 @@ STUDIES: Final[tuple[tuple[str, ...], ...]] = (
 THREADS: Final = 4
 PART: Final = 1 / 3
 BUSY: Final = "while True: pass"
-#: Large blocks past the cache keep the disk busy and the processor free: a loop of small forced pages uses a third of a
-#: processor, which is foreign work, and delays no one's pages.
+#: Programs that force small pages in a loop are no delay of fsync: they use a third of a processor, which is foreign
+#: work, and delay no one's pages.
 #: Control group of everything that a study runs, whose writes are delayed, and the writes per second that it has then.
 DISK_CONTROLLER: Final = Path("/sys/fs/cgroup/blkio")
 DISK_GROUP: Final = DISK_CONTROLLER / "noise"
