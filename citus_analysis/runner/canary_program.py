@@ -2,7 +2,7 @@
 
 This text runs alone, with the Python that a host has: it imports nothing but the standard library. A run's throughput
 can then be compared with what the same machine did at the same moments (:mod:`citus_analysis.formats.canary`). One
-sample takes half a millisecond of CPU time, and 256 KiB of the caches.
+sample takes half a millisecond of CPU time, and 32 KiB of the caches.
 
 Each sample ends with the CPU time of the programs that are not the run's own: all that it sees in `/proc`, except the
 kernel's, servers and load generators by their names, and the programs that its own parent started. It ends with its
@@ -21,9 +21,10 @@ import time
 
 #: Additions, bytes through a pipe, and sleeps of a millisecond in a sample.
 ADDITIONS, PIPED_BYTES, SLEEPS = 5000, 50, 1
-#: Bytes of the block of which a sample reads a byte of each kilobyte, 4096 in all. A line of the caches comes again
-#: after 16 samples, when as many bytes as the block has were read: more than the second level of caches holds.
-BLOCK_BYTES, STRIDE_BYTES, LINE_BYTES = 4 << 20, 1 << 10, 64
+#: Bytes of the block of which a sample reads a byte of each kilobyte, 512 in all. A line of the caches comes again
+#: after 16 samples, when others have long displaced it. Some hypervisors map pages anew that a guest has not touched
+#: for a moment: in a block of 4 MiB this took 35 ms of an idle machine's processor.
+BLOCK_BYTES, STRIDE_BYTES, LINE_BYTES = 512 << 10, 1 << 10, 64
 #: Bytes of a write to the disk, which are those of a page.
 PAGE_BYTES = 8192
 #: Programs of the run, wherever they were started.
