@@ -20,8 +20,8 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,23 +52,43 @@ class Variant:
         quota_us: CPU time of a node in each period; None: no quota, nodes have equal weights on one processor.
         period_us: length of a period.
         placed: whether each worker has the same number of sessions; otherwise each session chooses at random.
+        filled: whether a program that runs only when no other does (SCHED_IDLE) keeps each processor from idling. A
+            virtual processor that has idled may find its memory mapped anew, which takes tens of microseconds a page.
     """
 
     name: str
     quota_us: int | None
     period_us: int = 20_000
     placed: bool = True
+    filled: bool = False
 
 
 VARIANTS: Final = (
     Variant("1 of 10 ms", 1_000, 10_000),
     Variant("2 of 20 ms", 2_000),
+    Variant("2 of 20 ms (filled)", 2_000, filled=True),
+    Variant("2 of 20 ms and sessions at random (filled)", 2_000, placed=False, filled=True),
     Variant("10 of 100 ms", 10_000, 100_000),
-    Variant("2 of 20 ms, sessions at random", 2_000, placed=False),
+    Variant("10 of 100 ms (filled)", 10_000, 100_000, filled=True),
     Variant("4 of 20 ms", 4_000),
-    Variant("20 of 100 ms", 20_000, 100_000),
-    Variant("equal weights, no quota", None),
+    Variant("4 of 20 ms (filled)", 4_000, filled=True),
+    Variant("equal weights without quota", None),
 )
+FILLER: Final = "while True: pass"
+
+
+@contextmanager
+def fill_processors(*, filled: bool) -> Iterator[None]:
+    """Keep each processor busy with a program of the lowest class, if asked for."""
+    processors = (SERVERS_CPU, CLIENTS_CPU) if filled else ()
+    command = ["chrt", "--idle", "0", "python3", "-I", "-S", "-c", FILLER]
+    running = [subprocess.Popen(["taskset", "-c", str(cpu), *command]) for cpu in processors]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
 
 
 def hold_nodes(folder: Path, variant: Variant) -> None:
@@ -178,9 +198,10 @@ def main() -> None:
     loops: dict[str, list[float]] = {one.name: [] for one in VARIANTS}
     for block in range(given.blocks):
         for variant in random.Random(block).sample(VARIANTS, len(VARIANTS)):
-            before = measure_loop()
-            rates[variant.name].append(measure_run(given.folder, script, variant, given.seconds))
-            loops[variant.name].append((before + measure_loop()) / 2)
+            with fill_processors(filled=variant.filled):
+                before = measure_loop()
+                rates[variant.name].append(measure_run(given.folder, script, variant, given.seconds))
+                loops[variant.name].append((before + measure_loop()) / 2)
             print(block, variant.name, *(round(one) for one in rates[variant.name][-1]), flush=True)
             time.sleep(0.5)
     apart = remove_blocks(rates)
