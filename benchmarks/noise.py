@@ -447,7 +447,7 @@ def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict
 
 def summarize_injected(studies: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Of the studies with one injected source and with two, in how many `noise` named them first, with their shares."""
-    found = {}
+    found: dict[str, int] = {}
     for name, number in (("none", 0), ("single", 1), ("pairs", 2)):
         own = [study for study in studies if len(study["injected"]) == number]
         found |= {f"{name}_studies": len(own), f"{name}_named_first": sum(study["named_first"] for study in own)}
