@@ -26,7 +26,7 @@ def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectPlace]:
         yield ObjectPlace.of("s3://bench/silent")
 
 
-@pytest.mark.parametrize("call", ["upload", "write", "create", "read", "download", "listed"])
+@pytest.mark.parametrize("call", ["upload", "write", "create", "read", "download", "list_objects"])
 def test_a_store_that_is_silent_is_given_up(call: str, silent_store: ObjectPlace, tmp_path: Path) -> None:
     """The libraries wait for ever for a store to take a body."""
     (file := tmp_path / "part").write_bytes(b"rows")
@@ -36,7 +36,7 @@ def test_a_store_that_is_silent_is_given_up(call: str, silent_store: ObjectPlace
         "create": ("part", b"rows"),
         "read": ("part",),
         "download": ("part", tmp_path / "copy", 4),
-        "listed": (),
+        "list_objects": (),
     }
     with pytest.raises(SilentStoreError, match="does not answer in time"):
         getattr(silent_store, call)(*given[call])
@@ -68,7 +68,7 @@ def test_a_store_that_does_not_answer_is_not_asked_again(monkeypatch: pytest.Mon
     asked: list[str] = []
 
     def fall_silent() -> Never:
-        for name in ("read_all", "listed", "remove"):
+        for name in ("read_all", "list_objects", "remove"):
             monkeypatch.setattr(ObjectPlace, name, lambda _place, *_names, name=name: asked.append(name))
         with translate_store_errors(store.place.url):
             raise TimeoutError
