@@ -329,12 +329,13 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
         return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder).stop
 
     with contextlib.ExitStack() as held:
-        prepare: Callable[[str], None] = lambda _run: None  # noqa: E731 - the usual one does nothing
         if DELAYED in sources:
             held.enter_context(hold_disk())
         if UNEQUAL in sources:
             prepare = held.enter_context(place_unequally(folder / "tree", disturbed[UNEQUAL]))
-        run_beside(experiment, folder / "tree", begin, prepare)
+            run_beside(experiment, folder / "tree", begin, prepare)
+        else:
+            run_beside(experiment, folder / "tree", begin)
     ingest([folder / "tree"], folder / "dataset")
     return judge_study(folder / "dataset", disturbed)
 

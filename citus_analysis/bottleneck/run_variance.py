@@ -559,7 +559,6 @@ def _tabulate_sources(products: _FactorProducts, choice: _ChosenFactors, sd: flo
                 "goes_with": _find_companion(products, choice, name),
             }
         )
-    rows.sort(key=lambda row: (-row["share"], row["p_value"]))  # type: ignore[operator] # numbers
     rest = choice.shares[RESIDUAL]
     last = {
         "source": RESIDUAL,
@@ -570,7 +569,8 @@ def _tabulate_sources(products: _FactorProducts, choice: _ChosenFactors, sd: flo
     columns = ("share", "share_beyond_chance", "sd_percent", "effect_percent", "p_value")
     numbers = dict.fromkeys(columns, pl.Float64())
     schema = {"source": pl.String(), **numbers, "runs_to_decide": pl.Int64(), "goes_with": pl.String()}
-    return pl.DataFrame([*rows, last], schema=schema)
+    found = pl.DataFrame(rows, schema=schema).sort("share", "p_value", descending=[True, False], maintain_order=True)
+    return pl.concat([found, pl.DataFrame([last], schema=schema)])
 
 
 def _find_companion(products: _FactorProducts, choice: _ChosenFactors, name: str) -> str | None:

@@ -225,8 +225,8 @@ def _answer_parent_work() -> str:
     text = f"Of the coordinating sessions' CPU time, {join_words(parts)}"
     if not names:
         return f"{text}; no function beside the kernel's is named.".replace("%", " %")
-    largest = named["self_percent"].max()
-    most = f"no named function beside the kernel's has more than {largest / total:.1%}"  # type: ignore[operator] # numbers
+    largest = float(named["self_percent"].head(1).item())
+    most = f"no named function beside the kernel's has more than {largest / total:.1%}"
     verb = "is" if len(names) == 1 else "are"
     return f"{text}; {most}: the largest {verb} {join_words(names)}.".replace("%", " %")
 

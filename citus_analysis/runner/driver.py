@@ -107,7 +107,7 @@ class Driver(Protocol):
             folder: private folder for files that the command needs; removed after the run.
         """
 
-    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 - of some
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 - commands choose by the run
         """The commands that make the tables of a workload of the experiment's own.
 
         Args:
