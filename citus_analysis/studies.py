@@ -34,7 +34,7 @@ from citus_analysis.defaults import METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.design import Design, describe_design, read_design
 from citus_analysis.stats.run_comparisons import RunComparison, compare_runs
-from citus_analysis.stats.run_means import StudiedRuns, iterate_groups, read_studied_runs, select_measured_runs
+from citus_analysis.stats.studied_runs import StudiedRuns, iterate_groups, read_studied_runs, select_measured_runs
 from citus_analysis.stats.verdicts import Comparison
 from citus_analysis.stats.verdicts import compare as compare_values
 from citus_analysis.texts.words import pluralize
@@ -188,7 +188,7 @@ class SequenceChanges(DisplayMixin):
 
 def _find_changes_in_rows(studied: StudiedRuns) -> SequenceChanges:
     from citus_analysis.stats.change_points import find_changes
-    from citus_analysis.stats.run_means import get_metric_values, sort_runs_by_time
+    from citus_analysis.stats.studied_runs import get_metric_values, sort_runs_by_time
 
     runs, _ = select_measured_runs(studied.runs, studied.metric, ())
     factors = studied.design.factors if studied.design else ()
@@ -251,7 +251,7 @@ def study(
 def _describe_dataset(source: TableSource) -> Design:
     """The design of a dataset's runs, by the columns of its set-ups."""
     from citus_analysis.runs.set_ups import add_setup_descriptions
-    from citus_analysis.stats.run_means import split_set_ups
+    from citus_analysis.stats.studied_runs import split_set_ups
 
     runs = convert_to_polars(source.table("runs"))
     if runs.is_empty():

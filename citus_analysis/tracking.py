@@ -35,7 +35,7 @@ from citus_analysis.stats.change_points import (
     newest_shift,
 )
 from citus_analysis.stats.environment import MACHINE_SPEED, Environment, judge_environment
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.studied_runs import (
     StudiedRuns,
     read_studied_runs,
     read_values_as_runs,

@@ -53,7 +53,8 @@ from citus_analysis.spans.composition import compute_fan_out_profile, compute_pe
 from citus_analysis.spans.distribution import compute_percentiles_over_time, sum_statement_times
 from citus_analysis.spans.profile import convert_us_to_ms
 from citus_analysis.spans.tail import find_autovacuum_intervals
-from citus_analysis.stats.run_means import list_configurations, select_runs_with_metric
+from citus_analysis.stats.run_means import list_configurations
+from citus_analysis.stats.studied_runs import select_runs_with_metric
 from tests.formats.plan_files import table_of
 
 Kind = Callable[[pl.DataFrame], Frame]

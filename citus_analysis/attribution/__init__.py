@@ -1,4 +1,4 @@
-"""Accounts of differences: where two sets of runs, or two stretches of server logs, differ, in terms that add up."""
+"""Attribution of differences between two sets of runs, or two periods of server logs, to terms that add up."""
 
 import lazy_loader
 

@@ -39,7 +39,7 @@ from citus_analysis.runs.set_ups import LOAD
 from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
 from citus_analysis.runs.windows import select_measured_rows
 from citus_analysis.stats.drift import build_block_layout, is_interleaved
-from citus_analysis.stats.run_means import get_start_times_ms
+from citus_analysis.stats.studied_runs import get_start_times_ms
 from citus_analysis.stats.verdicts import Comparison, compare
 from citus_analysis.stats.warmup import estimate_effective_sample_size
 from citus_analysis.texts.words import join_words, pluralize

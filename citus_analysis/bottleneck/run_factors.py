@@ -39,7 +39,7 @@ _UNDER_WAY: Final = "time with a checkpoint under way"
 _LOGS_AUTOVACUUM: Final = "settings.log_autovacuum_min_duration"
 
 
-def run_factors(
+def measure_run_factors(
     runs: pl.DataFrame,
     measured: pl.DataFrame,
     sessions: pl.DataFrame,

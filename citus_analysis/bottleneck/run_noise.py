@@ -21,7 +21,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.machine_work import describe_foreign_work
 from citus_analysis.bottleneck.measurements import AUTOVACUUM, measure_checkpoints
-from citus_analysis.bottleneck.run_factors import FACTORS, ORDER, run_factors
+from citus_analysis.bottleneck.run_factors import FACTORS, ORDER, measure_run_factors
 from citus_analysis.bottleneck.run_variance import RESIDUAL, RunVariance, run_variance
 from citus_analysis.bottleneck.study import (
     ACTIVITY_COLUMNS,
@@ -304,7 +304,7 @@ def list_unlike_runs(factors: pl.DataFrame) -> pl.DataFrame:
     in Jain's index. Configurations with fewer than four runs are not judged.
 
     Args:
-        factors: result of :func:`citus_analysis.bottleneck.run_factors.run_factors`.
+        factors: result of :func:`citus_analysis.bottleneck.run_factors.measure_run_factors`.
 
     Returns:
         The rows of `NoiseStudy.unlike`.
@@ -366,7 +366,9 @@ def _measure_factors(
     activity = scan_source_table(dataset, "activity_samples").select(ACTIVITY_COLUMNS).collect()
     measured = pl.concat(measure_checkpoints(tables["checkpoints"], runs, known, tables["settings"]))
     sessions = select_client_sessions(activity, runs)
-    return run_factors(runs, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses)
+    return measure_run_factors(
+        runs, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses
+    )
 
 
 def _list_covariates(variance: RunVariance | None, factors: pl.DataFrame) -> list[str]:

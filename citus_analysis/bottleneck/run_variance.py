@@ -640,7 +640,7 @@ def run_variance(
     """Run-to-run variance by blocks or order in time, checkpoints, autovacuum, balance of nodes and the rest.
 
     Args:
-        factors: result of :func:`run_factors`.
+        factors: result of :func:`measure_run_factors`.
         configuration: columns that identify a configuration.
         level: confidence level of the mean, for the number of runs needed.
         resamples: bootstrap samples of runs for the intervals of the shares; 0: no intervals.

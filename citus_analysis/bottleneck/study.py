@@ -25,7 +25,7 @@ from citus_analysis.bottleneck.measurements import (
     measure_sessions,
 )
 from citus_analysis.bottleneck.resources import sum_program_loads
-from citus_analysis.bottleneck.run_factors import run_factors
+from citus_analysis.bottleneck.run_factors import measure_run_factors
 from citus_analysis.bottleneck.run_variance import RunVariance, run_variance
 from citus_analysis.bottleneck.samples import NODE, add_configuration_columns, describe_unplaced_samples
 from citus_analysis.bottleneck.variance import decompose_time_variance, find_separating_properties
@@ -166,7 +166,9 @@ def study_bottleneck(
     # Runs of which nothing says what they did repeat nothing.
     known = runs.drop_nulls("operation")
     witnesses = _read_witnesses(dataset)
-    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses)
+    factors = measure_run_factors(
+        known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, question, witnesses
+    )
     return BottleneckStudy(
         verdicts=tuple(_determine_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,

@@ -22,7 +22,7 @@ from citus_analysis.documents.values import BoundValue, ValueReader, parse_bound
 from citus_analysis.errors import CitusAnalysisError, FormatError
 from citus_analysis.published.claims import quote_value
 from citus_analysis.runs.set_ups import VARIANT, format_setup_value, list_varying_columns
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.studied_runs import (
     get_metric_values,
     iterate_groups,
     read_runs_with_metric,

@@ -34,7 +34,7 @@ from citus_analysis.published.claims import (
     split_form,
 )
 from citus_analysis.stats.intervals import estimate_mean_from_summary
-from citus_analysis.stats.run_means import check_columns, read_runs_with_metric
+from citus_analysis.stats.studied_runs import check_columns, read_runs_with_metric
 from citus_analysis.texts.documents import parse_json
 from citus_analysis.texts.words import join_words, pluralize
 from citus_analysis.units import get_unit

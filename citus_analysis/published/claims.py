@@ -34,14 +34,14 @@ from citus_analysis.stats.distributions import compute_t_quantile, find_smallest
 from citus_analysis.stats.drift import build_block_layout
 from citus_analysis.stats.intervals import compute_sample_moments, compute_welch_error, log_ratio_interval
 from citus_analysis.stats.run_comparisons import ComparisonQuestion, ask
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.start_up import steady_runs
+from citus_analysis.stats.studied_runs import (
     check_columns,
     get_metric_values,
     iterate_groups,
     read_runs_with_metric,
     select_measured_runs,
 )
-from citus_analysis.stats.start_up import steady_runs
 from citus_analysis.stats.verdicts import Evidence, bound_spread
 from citus_analysis.texts.documents import YAML_LIMIT_BYTES, describe_validation_error, parse_yaml
 from citus_analysis.texts.numbers import format_number

@@ -427,7 +427,7 @@ class YcsbDriver(ExperimentPart):
     binding: str = Field("site.ycsb.db.JdbcDBClient", description="class of the database binding")
     jdbc: Literal["load_balance_hosts", "even"] = Field(
         "load_balance_hosts",
-        description="one URL with all nodes and loadBalanceHosts, or nodes assigned evenly over the load generators",
+        description="one URL with all nodes and loadBalanceHosts, or one for each node: keys choose among them",
     )
     properties: Annotated[dict[str, Setting], AfterValidator(_reject_secret_properties)] = Field(
         default_factory=dict, description="further YCSB properties"

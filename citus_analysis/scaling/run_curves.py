@@ -26,7 +26,7 @@ from citus_analysis.stats.run_comparisons import (
     keep_one_experiment,
     split_selection,
 )
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.studied_runs import (
     StudiedRuns,
     check_columns,
     filter_runs_by_values,

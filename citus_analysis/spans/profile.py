@@ -41,8 +41,8 @@ from citus_analysis.spans.unplaced_statements import describe_unplaced_statement
 from citus_analysis.stats import Comparison, Interval, compare, compare_many, mean_interval
 from citus_analysis.stats.drift import FEWEST_BLOCKS, build_block_layout
 from citus_analysis.stats.intervals import choose_mean_method
-from citus_analysis.stats.run_means import get_metric_values, iterate_groups
 from citus_analysis.stats.run_percentiles import RunValues, run_percentile_interval
+from citus_analysis.stats.studied_runs import get_metric_values, iterate_groups
 from citus_analysis.texts.words import format_thread_count, make_size_expr
 from citus_analysis.units import US_PER_MS
 

@@ -22,7 +22,7 @@ from citus_analysis.defaults import LEVEL, POWER, SEED
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import check_level, validate_sample
 from citus_analysis.stats.rank_tests import correlate_ranks
-from citus_analysis.stats.run_means import get_metric_values, get_start_times_ms
+from citus_analysis.stats.studied_runs import get_metric_values, get_start_times_ms
 from citus_analysis.texts.words import pluralize
 
 #: Below this n even a perfect order has a p-value above 5 %.

@@ -33,7 +33,7 @@ from citus_analysis.stats.gates import Gate
 from citus_analysis.stats.intervals import choose_mean_method, mean_interval
 from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_comparisons import RunComparison, change_text
-from citus_analysis.stats.run_means import get_metric_values, sort_runs_by_time
+from citus_analysis.stats.studied_runs import get_metric_values, sort_runs_by_time
 from citus_analysis.stats.verdicts import Comparison
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.texts.words import choose_noun_form, make_printable

@@ -40,7 +40,7 @@ from citus_analysis.stats.run_comparisons import (
     is_shown,
     iterate_unadjusted_comparisons,
 )
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.studied_runs import (
     StudiedRuns,
     get_metric_values,
     get_start_times_ms,

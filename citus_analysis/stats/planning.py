@@ -32,12 +32,8 @@ from citus_analysis.stats.distributions import (
 from citus_analysis.stats.independence import check_independence
 from citus_analysis.stats.intervals import mean_interval
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import (
-    get_metric_values,
-    get_start_times_ms,
-    iterate_groups,
-    refuse_mixed_systems,
-)
+from citus_analysis.stats.run_means import refuse_mixed_systems
+from citus_analysis.stats.studied_runs import get_metric_values, get_start_times_ms, iterate_groups
 from citus_analysis.stats.warmup import estimate_effective_sample_size
 from citus_analysis.texts.words import pluralize
 

@@ -42,7 +42,7 @@ from citus_analysis.stats.environment import judge_environment
 from citus_analysis.stats.independence import FEWEST_TO_CHECK, Independence, check_independence
 from citus_analysis.stats.intervals import Design
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import (
+from citus_analysis.stats.studied_runs import (
     StudiedRuns,
     check_columns,
     filter_runs_by_values,

@@ -11,7 +11,7 @@ from citus_analysis.errors import InputError
 from citus_analysis.published import judge_claims
 from citus_analysis.published.claims import JudgedClaims, add_run_measure
 from citus_analysis.schema import TABLES
-from citus_analysis.stats.run_means import read_runs_with_metric
+from citus_analysis.stats.studied_runs import read_runs_with_metric
 from tests.published.claims.files import claims_file
 
 
