@@ -318,7 +318,7 @@ def answer_inspect(dataset: Dataset, question: ToolArguments) -> Answer:  # noqa
     ]
     rejected = int(sources["rejected"].sum() or 0)
     warnings = [dataset.outdated] if dataset.outdated else []
-    warnings += [f"{pluralize(rejected, 'stretch')} of sources rejected: see the table rejects"] if rejected else []
+    warnings += [f"{pluralize(rejected, 'part')} of sources rejected: see the table rejects"] if rejected else []
     formats = pluralize(by_format.height, "format")
     says = f"{pluralize(sources.height, 'source')} of {formats}, {pluralize(len(tables), 'table')}."
     return Answer(says, rows, warnings=warnings, origin={"table": "sources"})

@@ -195,7 +195,7 @@ class Explanation(DisplayMixin):
         throughput_account: where the difference of throughput comes from; None where Little's law gives no account.
         warnings: what the account cannot say.
         findings: all of this in words.
-        unit: what was compared: runs, or stretches of time.
+        unit: what was compared: runs, or batches of time.
         stacks: functions in perf's samples of both sides; None if neither has any.
         plans: plans of statements that both sides recorded; None if there are none.
         compared: which settings were compared, in words.

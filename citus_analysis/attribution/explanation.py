@@ -59,7 +59,7 @@ def why(
     margin: float = MARGIN,
     include_status: str | Collection[str] = (),
 ) -> Explanation:
-    """Explain the difference between two sets of runs, or between two stretches of server logs.
+    """Explain the difference between two sets of runs, or between two intervals of server logs.
 
     The difference of the mean response time is divided into terms that add up to it: other statements in the mix, other
     places of execution, and for each kind of statement its segments on each node (parsing, binding, making connections,

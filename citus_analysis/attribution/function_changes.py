@@ -226,7 +226,7 @@ def compare_weighted_counts(
 
     Args:
         values: of base and other: one row per function, one column per run.
-        counts: numbers of samples behind the values.
+        counts: numbers of samples of the values.
         level: confidence with which all intervals hold together (Bonferroni).
 
     Returns:
@@ -317,7 +317,7 @@ def describe_timer_skid(event: str | None) -> str:
         >>> describe_timer_skid("cpu-clock:ppp").partition(":")[0], describe_timer_skid("cycles")
         ('The event cpu-clock is a timer', '')
     """
-    # Behind a colon are modifiers.
+    # Modifiers follow a colon.
     name = (event or "").partition(":")[0]
     if name not in CLOCK_EVENTS:
         return ""

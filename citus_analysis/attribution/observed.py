@@ -53,7 +53,7 @@ _BETWEEN: Final = ".."
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of time, in UTC.
+    """An interval of time, in UTC.
 
     Attributes:
         begin: the first moment.
@@ -65,7 +65,7 @@ class Window:
 
 
 def parse_window(text: str) -> Window | None:
-    """The stretch of time that a text names, such as `2026-03-01T10:00..2026-03-01T10:05`; None if it names none.
+    """The interval of time that a text names, such as `2026-03-01T10:00..2026-03-01T10:05`; None if it names none.
 
     Raises:
         UsageError: the end is not after the begin, or one of them is no time.
@@ -250,12 +250,12 @@ def _find_critical_children(spans: pl.LazyFrame, task_nodes: pl.DataFrame) -> pl
     return pl.concat([found.join(lacking, on="trace_id", how="anti"), lacking])
 
 
-#: Column of `Side.table`: statements of each stretch of logs without runs.
+#: Column of `Side.table`: statements of each batch of logs without runs.
 STATEMENTS_PER_S: Final = "statements_per_s"
 #: Statements per operation this close to a whole number are that number: some statements have no record.
 _WHOLE: Final = 0.05
-#: Numbers of stretches into which a window of time without runs is cut.
-STRETCHES: Final = 10
+#: Numbers of batches into which a window of time without runs is cut.
+BATCHES: Final = 10
 _CHANGE: Final = dict.fromkeys(("name", "before", "after"), pl.String())
 _EXAMPLES: Final = 3
 _NODES: Final = ("node", "child_node")
@@ -316,10 +316,10 @@ class Observed:
         timed: all statements with their segments, with `side`.
         sources: datasets of base and other.
         warnings: caveats.
-        unit: what the rows of a side are: runs, or stretches of time of logs without runs.
+        unit: what the rows of a side are: runs, or batches of time of logs without runs.
         unseen: what the sides' `unseen_us` is, in words.
         compared: which settings were compared, in words.
-        effective: numbers of independent stretches that those of both sides are worth; None for runs.
+        effective: numbers of independent batches that those of both sides are worth; None for runs.
     """
 
     base: ObservedSample
@@ -814,7 +814,7 @@ def _observe_logs(
     labels: tuple[str, str],
     windows: list[Window | None],
 ) -> Observed:
-    """Both sides from server logs alone: stretches of time stand in for runs."""
+    """Both sides from server logs alone: batches of time stand in for runs."""
     found = [
         _read_log_window(source, name, window) for source, name, window in zip(sources, names, windows, strict=True)
     ]
@@ -827,12 +827,12 @@ def _observe_logs(
     kept = [rows.filter(pl.col("total_us") >= least_us) for rows in cut.timed]
     timed, tables, worth = [], [], []
     for i, (label, rows) in enumerate(zip(labels, _split_kinds((kept[0], kept[1])), strict=True)):
-        if rows.height < 2 * STRETCHES:
+        if rows.height < 2 * BATCHES:
             problem = f"{label} has {pluralize(rows.height, 'statement')} with a duration: an account needs 20 or more"
             raise InsufficientDataError(problem, hint="log them all: log_min_duration_statement = 0")
         if rows["start_time"].n_unique() < 2:
-            raise InsufficientDataError(f"all statements of {label} began at one moment: no stretches can be compared")
-        worth.append(estimate_independent_stretches(rows, label))
+            raise InsufficientDataError(f"all statements of {label} began at one moment: no batches can be compared")
+        worth.append(estimate_independent_batches(rows, label))
         mine, table = _split_into_chunks(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
         tables.append(table)
@@ -841,13 +841,13 @@ def _observe_logs(
     sides = [_build_sample(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
     notes.insert(
         0,
-        "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
+        "no runs: batches of time stand in for them, and what lasts longer than a batch is not part of the spread",
     )
     notes += [
-        f"the times of successive statements of {label} depend on each other: its {STRETCHES} stretches are worth "
+        f"the times of successive statements of {label} depend on each other: its {BATCHES} batches are worth "
         f"{one:.1f} independent ones"
         for label, one in zip(labels, worth, strict=True)
-        if one < STRETCHES
+        if one < BATCHES
     ]
     stated = _read_settings(sources, [rows.select("resource") for rows in found])
     changes = _changes(stated, [table.with_columns(workers=None) for table in tables])
@@ -861,7 +861,7 @@ def _observe_logs(
         timed=both,
         sources=sources,
         warnings=tuple(notes),
-        unit="stretch",
+        unit="batch",
         compared=describe_compared_settings(*stated),
         effective=(min(worth[0], float(sides[0].runs)), min(worth[1], float(sides[1].runs))),
     )
@@ -894,18 +894,18 @@ def _read_log_window(source: TableSource, name: str, window: Window | None) -> p
 
 #: Successive means of statements' times from which the correlation is estimated: single times hide what varies slowly.
 _BINS: Final = 100
-#: Logs worth more independent bins than this have independent stretches.
+#: Logs worth more independent bins than this have independent batches.
 _INDEPENDENT: Final = 50.0
-#: Correlation of neighbouring stretches times the number of independent bins: twice that of an autoregressive process.
-_CORRELATION: Final = 2 * STRETCHES / 4
+#: Correlation of neighbouring batches times the number of independent bins: twice that of an autoregressive process.
+_CORRELATION: Final = 2 * BATCHES / 4
 
 
-def estimate_independent_stretches(timed: pl.DataFrame, label: str) -> float:
-    """The number of independent stretches that the stretches of a log are worth.
+def estimate_independent_batches(timed: pl.DataFrame, label: str) -> float:
+    """The number of independent batches that the batches of a log are worth.
 
-    Stretches that are not much longer than times of statements are correlated vary together, so that they seem more
+    Batches that are not much longer than times of statements are correlated vary together, so that they seem more
     alike than they are. For an autoregressive process whose correlation time is 1/k of the log, neighbours of n
-    stretches are correlated by n / 4k.
+    batches are correlated by n / 4k.
 
     Raises:
         InsufficientDataError: they are worth fewer than two.
@@ -914,12 +914,12 @@ def estimate_independent_stretches(timed: pl.DataFrame, label: str) -> float:
     means = np.array([part.mean() for part in np.array_split(times, _BINS)]) if times.size >= 2 * _BINS else times
     bins = estimate_effective_sample_size(means).effective
     if bins >= min(_INDEPENDENT, means.size / 2):
-        return float(STRETCHES)
+        return float(BATCHES)
     correlation = min(_CORRELATION / bins, 0.99)
-    worth = STRETCHES * (1 - correlation) / (1 + correlation)
+    worth = BATCHES * (1 - correlation) / (1 + correlation)
     if worth < 2:
         problem = (
-            f"the times of successive statements of {label} depend on each other for so long that its stretches of "
+            f"the times of successive statements of {label} depend on each other for so long that its batches of "
             f"time are worth {worth:.1f} independent ones: they cannot be compared"
         )
         raise InsufficientDataError(problem, hint="compare longer logs, or runs that are repeated")
@@ -927,12 +927,12 @@ def estimate_independent_stretches(timed: pl.DataFrame, label: str) -> float:
 
 
 def _split_into_chunks(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The statements with their stretch as `run_id`, and the stretches with their statements per second."""
+    """The statements with their batch as `run_id`, and the batches with their statements per second."""
     first, last = timed["start_time"].min(), timed["start_time"].max()
     covered = pl.lit(last) - pl.lit(first)
-    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * STRETCHES).floor().cast(pl.Int32)
-    mine = timed.with_columns(run_id=stretch.clip(0, STRETCHES - 1).cast(pl.String))
-    seconds = covered.dt.total_microseconds() / US_PER_S / STRETCHES
+    batch = ((pl.col("start_time") - pl.lit(first)) / covered * BATCHES).floor().cast(pl.Int32)
+    mine = timed.with_columns(run_id=batch.clip(0, BATCHES - 1).cast(pl.String))
+    seconds = covered.dt.total_microseconds() / US_PER_S / BATCHES
     return mine, mine.group_by(RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(RUN)
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.attribution.observed import (
+    BATCHES,
     KIND,
     OF_CHILD,
     SEGMENT_WORDS,
     SEGMENTS,
     STATEMENTS_PER_S,
-    STRETCHES,
     Observed,
     ObservedSample,
 )
@@ -95,7 +95,7 @@ def _record(name: str, one: Comparison | None) -> dict[str, object]:
 def find_statement_changes(sides: Observed, parts: pl.DataFrame, question: Question) -> tuple[StatementChange, ...]:
     """The statements with the most time on both sides, the largest part of the difference first.
 
-    Rates and mean times are compared over the runs (or stretches), by Welch's t on the log of the ratio, adjusted over
+    Rates and mean times are compared over the runs (or batches), by Welch's t on the log of the ratio, adjusted over
     all of them by Holm.
 
     Args:
@@ -145,9 +145,9 @@ def _sum_statements_by_kind(side: ObservedSample, kinds: Integers, number: int) 
     per_s = side.table.get_column(STATEMENTS_PER_S, default=None)
     if per_s is None:
         return counts, totals
-    # In stretches without any statement, each kind comes 0 times.
+    # In batches without any statement, each kind comes 0 times.
     scaled = np.stack([counts, totals]) * per_s.to_numpy()[:, None]
-    padded = np.pad(scaled, ((0, 0), (0, STRETCHES - side.runs), (0, 0)))
+    padded = np.pad(scaled, ((0, 0), (0, BATCHES - side.runs), (0, 0)))
     return padded[0], padded[1]
 
 

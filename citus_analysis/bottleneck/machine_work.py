@@ -64,7 +64,7 @@ _OBSERVERS: Final = (
     r"dash|sleep|cat|grep|awk|gawk|date|psql|ssh|sshd|init|systemd|dbus|cron|containerd|dockerd|"
     r"kworker|ksoftirqd|kswapd|kcompactd|khugepaged|rcu|migration|jbd2|xfs|nvme|watchdog|cpuhp|kthread|irq|md\d)"
 )
-#: Samples of which a median is taken, if a sample is about a second; fewest seconds of a stretch, of these above the
+#: Samples of which a median is taken, if a sample is about a second; fewest seconds of a period, of these above the
 #: limit, and the gap that it bridges.
 _SMOOTHED: Final = 5
 _LEAST_S: Final = 5.0
@@ -87,7 +87,7 @@ _UNACCOUNTED_PERCENT: Final = 15.0
 #: Fewest runs of a kind.
 _LEAST_RUNS: Final = 4
 _MAD: Final = 1.4826
-#: Stretches that are named.
+#: Periods that are named.
 _MOST_TIMES: Final = 3
 _LIKE: Final = ("variant", "operation", "workers", "threads", "drivers")
 _WIDE: Final = ("system", "operation", "workers", "threads", "drivers", "cpu_per_node")
@@ -106,7 +106,7 @@ class ForeignWork:
         runs: one row per run and machine: `method` (`counted`, `named`, `accounted`, `like runs`, `not known`),
             `like_runs` (number of the others), `sampled_s`, `foreign_s`, `foreign_percent` (mean while it went on),
             `share_percent` (of the machine's CPU time in the whole run), `begin_time`, `end_time`, `program`,
-            `times` (of the stretches, as texts), `is_doubtful`.
+            `times` (of the periods, as texts), `is_doubtful`.
     """
 
     seconds: pl.DataFrame
@@ -395,7 +395,7 @@ def _count_foreign_work(tables: Mapping[str, Frame]) -> ForeignWork:
             *_AT, "sample_time", "interval_s",
             elapsed_s=(pl.col("sample_time") - pl.col("begin")).dt.total_microseconds() / 1e6,
             foreign_percent=pl.when(foreign).then("percent"), program=pl.when(foreign).then("program"),
-            stretch=pl.when(foreign).then(begins), method=pl.lit("counted"), like_runs=pl.lit(0, pl.Int64),
+            period=pl.when(foreign).then(begins), method=pl.lit("counted"), like_runs=pl.lit(0, pl.Int64),
             busy_percent=nothing, nodes_percent=nothing, clients_percent=nothing, other_percent=nothing,
             expected_percent=nothing,
         )
@@ -493,18 +493,18 @@ def _choose_foreign_share(cpu: pl.DataFrame) -> pl.DataFrame:
 
 
 def _number_foreign_intervals(cpu: pl.DataFrame) -> pl.DataFrame:
-    """Foreign seconds with the number of their `stretch`; those of stretches that are too short are none."""
+    """Foreign seconds with the number of their `period`; those of periods that are too short are none."""
     width = pl.col("interval_s").fill_null(1.0)
     found = cpu.filter(pl.col("foreign_percent").is_not_null()).sort(*_AT, "sample_time")
     gap = pl.col("sample_time").diff().over(_AT).dt.total_milliseconds() / 1000
     begins = (gap.is_null() | (gap > pl.max_horizontal(pl.lit(_GAP_S), 1.5 * width))).cast(pl.Int64)
-    stretches = found.with_columns(stretch=begins.cum_sum().over(_AT))
-    of_stretch = [*_AT, "stretch"]
-    certain = width.filter(pl.col("certain")).sum().over(of_stretch)
-    long = (width.sum().over(of_stretch) >= _LEAST_S) & (certain >= _CERTAIN_S)
-    kept = stretches.filter(long).select(*_AT, "sample_time", "stretch")
+    periods = found.with_columns(period=begins.cum_sum().over(_AT))
+    of_period = [*_AT, "period"]
+    certain = width.filter(pl.col("certain")).sum().over(of_period)
+    long = (width.sum().over(of_period) >= _LEAST_S) & (certain >= _CERTAIN_S)
+    kept = periods.filter(long).select(*_AT, "sample_time", "period")
     joined = cpu.join(kept, on=[*_AT, "sample_time"], how="left", nulls_equal=True)
-    inside = pl.col("stretch").is_not_null()
+    inside = pl.col("period").is_not_null()
     return joined.with_columns(pl.when(inside).then(pl.col("foreign_percent", "program"))).sort(*_AT, "sample_time")
 
 
@@ -515,7 +515,7 @@ def _sum_foreign_work(cpu: pl.DataFrame) -> ForeignWork:
     begin = pl.col("sample_time") - pl.duration(milliseconds=width * 1000)
     spans = (
         cpu.filter(inside)
-        .group_by(*_AT, "stretch", maintain_order=True)
+        .group_by(*_AT, "period", maintain_order=True)
         .agg(begin=begin.min().dt.strftime("%H:%M:%S"), end=pl.col("sample_time").max().dt.strftime("%H:%M:%S"))
     )
     times = spans.group_by(_AT, maintain_order=True).agg(times=pl.format("{} to {}", "begin", "end"))
@@ -561,9 +561,9 @@ def describe_foreign_work(row: _ForeignRow) -> str:
     Args:
         row: a row of `ForeignWork.runs` with foreign seconds.
     """
-    stretches = join_words([f"from {span}" for span in row["times"][:_MOST_TIMES]])
+    periods = join_words([f"from {span}" for span in row["times"][:_MOST_TIMES]])
     more = len(row["times"]) - _MOST_TIMES
-    also = f" and {pluralize(more, 'other stretch')}" if more > 0 else ""
+    also = f" and {pluralize(more, 'other period')}" if more > 0 else ""
     basis = {
         "counted": f"most of it by {row['program']}",
         "named": f"used by {row['program']}",
@@ -571,7 +571,7 @@ def describe_foreign_work(row: _ForeignRow) -> str:
         "like runs": f"beyond the median of {pluralize(row['like_runs'], 'other run')} of its kind",
     }[row["method"]]
     seconds = f"{row['foreign_s']:.0f} of {row['sampled_s']:.0f} s"
-    return f"{stretches}{also} UTC ({seconds}): {row['foreign_percent']:.0f} % of its CPU time, {basis}"
+    return f"{periods}{also} UTC ({seconds}): {row['foreign_percent']:.0f} % of its CPU time, {basis}"
 
 
 def tabulate_foreign_doubts(tables: Mapping[str, Frame]) -> pl.DataFrame:

@@ -364,44 +364,44 @@ def split_derivation(derivation: Derivation, tables: ResourceTables) -> list[Der
     ]
 
 
-# Large logs read in stretches by the workers of a cluster.
+# Large logs read in splits by the workers of a cluster.
 #
-# The places of the cuts are found where the file is recognised. Each stretch is a task with parts of its own, and a
-# source is committed when all of its stretches are read. Where a stretch cannot be read apart from the others (details
+# The places of the cuts are found where the file is recognised. Each split is a task with parts of its own, and a
+# source is committed when all of its splits are read. Where a split cannot be read apart from the others (details
 # whose record is far before it, a file that cannot be read to its end) the source is read once more in one piece.
 
-#: Lengths of a stretch: reading one takes a part of a second at least, so that handing it out is a small part of that.
+#: Lengths of a split: reading one takes a part of a second at least, so that handing it out is a small part of that.
 _LEAST_BYTES: Final = 16 * 2**20
 _MOST_BYTES: Final = 128 * 2**20
-#: Stretches for each worker, so that none waits long for the last.
+#: Splits for each worker, so that none waits long for the last.
 _SHARES: Final = 4
-#: Numbers of an outcome that are sums over the stretches.
+#: Numbers of an outcome that are sums over the splits.
 _ADDED: Final = ("content_bytes", "parsed_bytes", "noise_bytes", "rejected_bytes", "rejected")
 
 
-def choose_stretch_bytes(total: int, workers: int) -> int:
-    """Length of the stretches that large files are cut into.
+def choose_split_bytes(total: int, workers: int) -> int:
+    """Length of the splits that large files are cut into.
 
     Args:
         total: bytes of all files.
         workers: number of workers.
 
     Example:
-        >>> choose_stretch_bytes(10**9, 4), choose_stretch_bytes(10**12, 4)
+        >>> choose_split_bytes(10**9, 4), choose_split_bytes(10**12, 4)
         (62500000, 134217728)
     """
     return min(_MOST_BYTES, max(_LEAST_BYTES, total // (_SHARES * workers)))
 
 
 @dataclass(frozen=True)
-class SourceStretch:
-    """A task: a stretch of a source, or the whole of it.
+class SourceSplit:
+    """A task: a split of a source, or the whole of it.
 
     Attributes:
         task: the source.
         begin: offset of its first byte.
         end: offset after its last; None: all of the source, in one piece.
-        number: of the stretch among those of the source.
+        number: of the split among those of the source.
         first: read only rows that are counted through the source, of which so many come before; None: all others.
     """
 
@@ -419,7 +419,7 @@ class SourceStretch:
 
 @dataclass(frozen=True)
 class _Apart:
-    """Parses a stretch: its rows without those that are counted, or only these."""
+    """Parses a split: its rows without those that are counted, or only these."""
 
     format: CuttableFormat
     seam: Seam
@@ -431,23 +431,23 @@ class _Apart:
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         if self.first is None:
-            return self.format.parse_stretch(content, hints, self.seam)
+            return self.format.parse_split(content, hints, self.seam)
         return self.format.parse_numbered(content, hints, self.first)
 
 
-def read_stretch(store: Store, stretch: SourceStretch) -> tuple[ReadOutcome, Seam]:
-    """Read a stretch of a source, or the whole of it, into staged parts.
+def read_split(store: Store, split: SourceSplit) -> tuple[ReadOutcome, Seam]:
+    """Read a split of a source, or the whole of it, into staged parts.
 
     Args:
         store: where the parts go.
-        stretch: the bytes to read.
+        split: the bytes to read.
     """
-    seam, task = Seam(), stretch.task
-    if stretch.end is None:
+    seam, task = Seam(), split.task
+    if split.end is None:
         return read_task(store, task), seam
-    parser = _Apart(_get_cuttable_format(task), seam, stretch.first)
-    name = f"-s{stretch.number:05}{'' if stretch.first is None else '-numbered'}"
-    return read_task(store, task, parser=parser, begin=stretch.begin, end=stretch.end, name=name), seam
+    parser = _Apart(_get_cuttable_format(task), seam, split.first)
+    name = f"-s{split.number:05}{'' if split.first is None else '-numbered'}"
+    return read_task(store, task, parser=parser, begin=split.begin, end=split.end, name=name), seam
 
 
 def _get_cuttable_format(task: Task) -> CuttableFormat:
@@ -455,10 +455,10 @@ def _get_cuttable_format(task: Task) -> CuttableFormat:
     return task.file.format
 
 
-def read_in_stretches(
+def read_in_splits(
     store: Store, pool: Pool, tasks: Iterable[Task], on_bytes: Callable[[int], None]
 ) -> Iterator[tuple[Task, ReadOutcome]]:
-    """Read sources by the workers of a cluster; each comes when all of its stretches are read.
+    """Read sources by the workers of a cluster; each comes when all of its splits are read.
 
     Args:
         store: where the parts go.
@@ -467,66 +467,66 @@ def read_in_stretches(
         on_bytes: called with the number of bytes that were read.
     """
     wholes = {task.file.source_id: _Gathered(task) for task in tasks}
-    stretches = [stretch for whole in wholes.values() for stretch in whole.stretches]
-    while stretches:
-        again: list[SourceStretch] = []
-        for stretch, (outcome, seam) in pool.spread(partial(read_stretch, store), stretches, attrgetter("bytes")):
-            whole = wholes[stretch.task.file.source_id]
+    splits = [split for whole in wholes.values() for split in whole.splits]
+    while splits:
+        again: list[SourceSplit] = []
+        for split, (outcome, seam) in pool.spread(partial(read_split, store), splits, attrgetter("bytes")):
+            whole = wholes[split.task.file.source_id]
             # One that was planned, and none that is read once more.
-            if stretch in whole.stretches:
-                on_bytes(stretch.bytes)
-            more = whole.add(stretch, outcome, seam)
+            if split in whole.splits:
+                on_bytes(split.bytes)
+            more = whole.add(split, outcome, seam)
             if more is None:
                 yield whole.task, whole.outcome(store)
             else:
                 again += more
-        stretches = again
+        splits = again
 
 
 @dataclass
 class _Gathered:
-    """A source, as far as its stretches are read."""
+    """A source, as far as its splits are read."""
 
     task: Task
-    stretches: list[SourceStretch] = field(init=False)
+    splits: list[SourceSplit] = field(init=False)
     _read: dict[int, tuple[ReadOutcome, Seam]] = field(default_factory=dict)
     _numbered: list[ReadOutcome] = field(default_factory=list)
     _left: int = 0
 
     def __post_init__(self) -> None:
         ends = enumerate(pairwise((0, *self.task.file.cuts, self.task.bytes)))
-        cut = [SourceStretch(self.task, begin, end, number) for number, (begin, end) in ends]
-        self.stretches = cut if self.task.file.cuts else [SourceStretch(self.task)]
-        self._left = len(self.stretches)
+        cut = [SourceSplit(self.task, begin, end, number) for number, (begin, end) in ends]
+        self.splits = cut if self.task.file.cuts else [SourceSplit(self.task)]
+        self._left = len(self.splits)
 
-    def add(self, stretch: SourceStretch, outcome: ReadOutcome, seam: Seam) -> list[SourceStretch] | None:
-        """Add a result; return the stretches still to be read, None if it was the last."""
+    def add(self, split: SourceSplit, outcome: ReadOutcome, seam: Seam) -> list[SourceSplit] | None:
+        """Add a result; return the splits still to be read, None if it was the last."""
         self._left -= 1
-        if stretch.first is None:
-            self._read[stretch.number] = outcome, seam
+        if split.first is None:
+            self._read[split.number] = outcome, seam
         else:
             self._numbered.append(outcome)
         if self._left:
             return []
-        more = [] if stretch.end is None else self._further()
+        more = [] if split.end is None else self._further()
         self._left = len(more)
         return more or None
 
-    def _further(self) -> list[SourceStretch]:
+    def _further(self) -> list[SourceSplit]:
         outcomes, seams = self._in_order()
         if not all(seam.alone for seam in seams) or any(one.problem for one in (*outcomes, *self._numbered)):
             self._read.clear()
             self._numbered.clear()
-            return [SourceStretch(self.task)]
+            return [SourceSplit(self.task)]
         before, more = 0, []
-        for stretch, seam in zip(self.stretches, seams, strict=True):
+        for split, seam in zip(self.splits, seams, strict=True):
             if seam.numbered and not self._numbered:
-                more.append(replace(stretch, first=before))
+                more.append(replace(split, first=before))
             before += seam.numbered
         return more
 
     def _in_order(self) -> tuple[list[ReadOutcome], list[Seam]]:
-        """What was read of each stretch, in the order of the source."""
+        """What was read of each split, in the order of the source."""
         read = [self._read[number] for number in sorted(self._read)]
         return [outcome for outcome, _ in read], [seam for _, seam in read]
 
@@ -548,7 +548,7 @@ class _Gathered:
 
 
 def _merge_seams(store: Store, task: Task, seams: Sequence[Seam]) -> list[StagedPart]:
-    """Staged parts of the rows that follow from all stretches."""
+    """Staged parts of the rows that follow from all splits."""
     stem, resource = f"{make_file_stem(task)}-together", task.file.identity.resource
     with store.workspace() as folder, PartWriter(folder, resource, stem) as writer:
         for piece in _get_cuttable_format(task).parse_together(seams):
@@ -723,8 +723,8 @@ def _recognise_files(
     gauge.start("scan", sum(file.bytes for file in files))
     named = None if forced is None else forced.name
     if pool.cluster is not None:
-        stretch = choose_stretch_bytes(sum(file.bytes for file in files), pool.jobs)
-        looked = pool.spread(partial(recognise_task, named, stretch), files, attrgetter("bytes"))
+        split = choose_split_bytes(sum(file.bytes for file in files), pool.jobs)
+        looked = pool.spread(partial(recognise_task, named, split), files, attrgetter("bytes"))
     else:
         here = partial(recognise, forced=forced, remembered=_load_remembered_formats(known) if forced is None else {})
         locations = {state.location for state in known.sources.values()}
@@ -870,7 +870,7 @@ class _IngestPass:
                 self._commit_states(*self._unread)
                 self._unread.clear()
             if self.pool.cluster is not None:
-                read = read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
+                read = read_in_splits(self.store, self.pool, tasks, self.gauge.add)
             else:
                 read = chain(self._read_small(tasks), self._read_large(tasks))
             for outcomes in batch_by_time(read, seconds=_BATCH_SECONDS):

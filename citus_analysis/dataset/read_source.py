@@ -198,7 +198,7 @@ def open_delivered_content(
     Args:
         path: the file.
         delivery: how the text of the source stands in it.
-        parser: a format, or the parser of a stretch.
+        parser: a format, or the parser of a split.
         begin: first byte that is read, of a file that holds the text as it is.
         end: end of the bytes that are read; None: the end of the file.
 

@@ -83,7 +83,7 @@ def recognise(
     file: SourceFile,
     forced: Format | None,
     remembered: Remembered,
-    stretch_bytes: int | None = None,
+    split_bytes: int | None = None,
     *,
     hashed: bool = True,
 ) -> list[SourceFile]:
@@ -93,14 +93,14 @@ def recognise(
         file: an identified file.
         forced: treat the file as this format.
         remembered: (name, hash) -> formats and deliveries of the sources in it, as recognised by an earlier ingest.
-        stretch_bytes: length of the stretches that a large file is cut into; None: it is not.
+        split_bytes: length of the splits that a large file is cut into; None: it is not.
         hashed: whether to hash the file, for which it is read whole.
     """
     try:
         with open_local_copy(file) as path:
             sources = _recognise_file(file, path, forced, remembered, hashed=hashed)
-            if stretch_bytes is not None:
-                return [replace(source, cuts=_find_cuts(source, path, stretch_bytes)) for source in sources]
+            if split_bytes is not None:
+                return [replace(source, cuts=_find_cuts(source, path, split_bytes)) for source in sources]
             return sources
     except InputError as error:
         return [replace(file, problem=error.problem)]
@@ -151,11 +151,11 @@ def _select_source(file: SourceFile, source: Recognised) -> SourceFile:
     return replace(recognised, identity=replace(file.identity, node=delivery.node))
 
 
-def _find_cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
+def _find_cuts(file: SourceFile, path: Path, split_bytes: int) -> tuple[int, ...]:
     if file.problem or file.delivery.is_undone or not isinstance(file.format, CuttableFormat):
         return ()
     try:
-        return tuple(file.format.cuts(Content(path), Hints(file.path.name, file.options), stretch_bytes))
+        return tuple(file.format.cuts(Content(path), Hints(file.path.name, file.options), split_bytes))
     except (CitusAnalysisError, OSError):
         # The attempt to read it gives the reason.
         return ()

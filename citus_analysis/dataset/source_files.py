@@ -246,7 +246,7 @@ class SourceFile(FoundFile):
         own: what the output of a load generator says of itself, where its name does not state its run.
         fingerprint: hash of the beginning of a measurement whose run nobody states; empty for others.
         same_as: path of another file that contributed the same content.
-        cuts: where stretches of it begin that can be read by themselves, without the first; empty if it is not cut.
+        cuts: where splits of it begin that can be read by themselves, without the first; empty if it is not cut.
     """
 
     identity: Identity

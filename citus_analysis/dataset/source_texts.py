@@ -32,10 +32,10 @@ def read_texts(
     missing = [name for name in _KEY if name not in rows.columns]
     if missing:
         raise UsageError(f"the rows lack {', '.join(missing)}", hint="select these columns too")
-    stretches = rows.select(*_KEY, *(["byte_length"] if "byte_length" in rows.columns else []))
+    slices = rows.select(*_KEY, *(["byte_length"] if "byte_length" in rows.columns else []))
     if "byte_length" not in rows.columns:
-        stretches = _add_lengths(stretches, scan)
-    wanted = stretches.drop_nulls().unique().sort(_KEY)
+        slices = _add_lengths(slices, scan)
+    wanted = slices.drop_nulls().unique().sort(_KEY)
     texts: list[tuple[str, int, str]] = []
     for (source_id,), group in wanted.group_by("source_id", maintain_order=True):
         if source_id not in sources:
@@ -45,17 +45,17 @@ def read_texts(
         texts += [(str(source_id), offset, text) for offset, text in zip(offsets, read, strict=True)]
     schema = {"source_id": pl.String, "byte_offset": pl.Int64, "text": pl.String}
     found = pl.DataFrame(texts, schema=schema, orient="row").unique(_KEY, keep="first", maintain_order=True)
-    return stretches.join(found, on=_KEY, how="left", maintain_order="left")["text"]
+    return slices.join(found, on=_KEY, how="left", maintain_order="left")["text"]
 
 
-def _add_lengths(stretches: pl.DataFrame, scan: Callable[[str], pl.LazyFrame]) -> pl.DataFrame:
-    ids = stretches["source_id"].unique().drop_nulls().to_list()
+def _add_lengths(slices: pl.DataFrame, scan: Callable[[str], pl.LazyFrame]) -> pl.DataFrame:
+    ids = slices["source_id"].unique().drop_nulls().to_list()
     records = pl.concat(
         scan(name).filter(pl.col("source_id").is_in(ids)).select(*_KEY, "byte_length")
         for name in ("log_events", "rejects")
     )
     lengths = records.collect().unique(_KEY, keep="first", maintain_order=True)
-    return stretches.join(lengths, on=_KEY, how="left", maintain_order="left")
+    return slices.join(lengths, on=_KEY, how="left", maintain_order="left")
 
 
 def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:

@@ -333,7 +333,7 @@ def open_local_copy(found: FoundFile, begin: int = 0, end: int | None = None) ->
     if found.origin is None:
         yield found.path
         return
-    with download_url(found.origin) if end is None else _copy_of_stretch(found.origin, begin, end, found.bytes) as path:
+    with download_url(found.origin) if end is None else _download_split(found.origin, begin, end, found.bytes) as path:
         if path.stat().st_size != found.bytes:
             raise InputError("changed while it was read", path=found.relative, hint="ingest again")
         yield path
@@ -348,7 +348,7 @@ def download_url(url: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _copy_of_stretch(url: str, begin: int, end: int, size: int) -> Iterator[Path]:
+def _download_split(url: str, begin: int, end: int, size: int) -> Iterator[Path]:
     needed = [(0, min(HEAD_BYTES_NEEDED, size)), (max(0, begin - 2 * LOOK_BACK_BYTES), end)]
     with _make_download_path(url) as (place, name, path), path.open("wb") as file:
         # The object at the URL may have another length by now.

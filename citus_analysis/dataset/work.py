@@ -29,15 +29,15 @@ def _ignore_progress(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""
 
 
-def recognise_task(forced: str | None, stretch_bytes: int | None, file: SourceFile) -> list[SourceFile]:
+def recognise_task(forced: str | None, split_bytes: int | None, file: SourceFile) -> list[SourceFile]:
     """Hash one file, recognise the sources in it, and find where they can be cut.
 
     Args:
         forced: name of the format to treat it as.
-        stretch_bytes: length of the stretches that it is cut into; None: it is not.
+        split_bytes: length of the splits that it is cut into; None: it is not.
         file: an identified file.
     """
-    return recognise(file, None if forced is None else format_named(forced), {}, stretch_bytes)
+    return recognise(file, None if forced is None else format_named(forced), {}, split_bytes)
 
 
 def make_file_stem(task: Task) -> str:
@@ -57,7 +57,7 @@ def read_task(
     end: int | None = None,
     name: str = "",
 ) -> ReadOutcome:
-    """Read one source, or a stretch of it, into staged parts.
+    """Read one source, or a split of it, into staged parts.
 
     Args:
         store: where the parts go.
@@ -66,9 +66,9 @@ def read_task(
         on_bytes: called with the number of bytes that were read.
         stop: set when the result is no longer needed.
         parser: reads it; default: its format.
-        begin: offset of the first byte of the stretch.
+        begin: offset of the first byte of the split.
         end: offset after its last; None: the end of the source.
-        name: distinguishes the files of a stretch from those of others.
+        name: distinguishes the files of a split from those of others.
     """
     file = task.file
     changed = None if file.archive is not None or file.origin is not None else file.mtime_ns / 1e9

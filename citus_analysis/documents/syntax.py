@@ -101,7 +101,7 @@ class Document:
         path: the file.
         content: its text, with line ends as in the file.
         bindings: its bound places in their order.
-        prose: the stretches of the document in which numbers are text: no code, no comments, no bound places. Each is
+        prose: the parts of the document in which numbers are text: no code, no comments, no bound places. Each is
             a line and its place in the document.
     """
 
@@ -141,7 +141,7 @@ class Document:
 _Cell: TypeAlias = dict[str, str | list[str]]
 
 
-class _Stretch(NamedTuple):
+class _MappedText(NamedTuple):
     """A text within a file: its characters, and where each begins and ends in the file."""
 
     text: str
@@ -149,7 +149,7 @@ class _Stretch(NamedTuple):
     ends: Sequence[int]
 
     @classmethod
-    def make_whole(cls, content: str) -> _Stretch:
+    def make_whole(cls, content: str) -> _MappedText:
         """All of a file that is plain text."""
         return cls(content, range(len(content)), range(1, len(content) + 1))
 
@@ -224,16 +224,16 @@ _Read = tuple[list[Binding], list[tuple[int, str]]]
 
 
 def _read_markdown(content: str) -> _Read:
-    return _read_marks(content, _Stretch.make_whole(content), _MARKDOWN)
+    return _read_marks(content, _MappedText.make_whole(content), _MARKDOWN)
 
 
 def _read_html(content: str) -> _Read:
-    return _read_marks(content, _Stretch.make_whole(content), _HTML)
+    return _read_marks(content, _MappedText.make_whole(content), _HTML)
 
 
-def _read_marks(content: str, stretch: _Stretch, pattern: re.Pattern[str]) -> _Read:
+def _read_marks(content: str, mapped: _MappedText, pattern: re.Pattern[str]) -> _Read:
     """Bindings by comments and attributes, and the prose around them."""
-    text, places = stretch.text, stretch.starts
+    text, places = mapped.text, mapped.starts
     bindings: list[Binding] = []
     hidden: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
@@ -241,43 +241,43 @@ def _read_marks(content: str, stretch: _Stretch, pattern: re.Pattern[str]) -> _R
         if found["form"] is not None:
             if opened is not None:
                 raise _make_mark_error(content, places[opened.start()], "the mark is not closed before the next one")
-            _check_comment(content, stretch, found, is_markdown=pattern is _MARKDOWN)
+            _check_comment(content, mapped, found, is_markdown=pattern is _MARKDOWN)
             opened = found
         elif found["end"] is not None:
             if opened is None:
                 raise _make_mark_error(content, places[found.start()], "nothing is open that this mark closes")
             spans = (opened.end(), found.start(), opened.start(), found.end())
-            bindings.append(_bind(content, stretch, opened["form"], spans))
+            bindings.append(_bind(content, mapped, opened["form"], spans))
             hidden.append((opened.start(), found.end()))
             opened = None
         elif opened is None:
             hidden.append(found.span())
     if opened is not None:
         raise _make_mark_error(content, places[opened.start()], "the mark is not closed")
-    bindings += _read_attributes(content, stretch, hidden)
+    bindings += _read_attributes(content, mapped, hidden)
     return sorted(bindings, key=lambda one: one.insert_at), list(_iterate_prose(text, hidden, places))
 
 
-def _check_comment(content: str, stretch: _Stretch, found: re.Match[str], *, is_markdown: bool) -> None:
+def _check_comment(content: str, mapped: _MappedText, found: re.Match[str], *, is_markdown: bool) -> None:
     """Refuse a comment that readers would see, or that would keep the rest of its line from being Markdown.
 
     Source: CommonMark 0.29 (GitHub's), 4.6 HTML blocks, and 6.10 raw HTML: no `--` within a comment.
     """
-    place = stretch.starts[found.start()]
+    place = mapped.starts[found.start()]
     if "--" in found["form"]:
         hint = "for a key of a file, write * in place of what is around it: *jobs 2"
         raise _make_mark_error(content, place, "a comment with -- in it is shown as text", hint)
-    begin = stretch.text.rfind("\n", 0, found.start()) + 1
-    rest = stretch.text[found.end() :].partition("\n")[0]
-    if is_markdown and rest.strip() and _LINE_BEGIN.fullmatch(stretch.text[begin : found.start()]):
+    begin = mapped.text.rfind("\n", 0, found.start()) + 1
+    rest = mapped.text[found.end() :].partition("\n")[0]
+    if is_markdown and rest.strip() and _LINE_BEGIN.fullmatch(mapped.text[begin : found.start()]):
         hint = "let a word come before a number, and put each mark of a figure on a line of its own"
         raise _make_mark_error(content, place, "a line that begins with a comment is HTML, not Markdown", hint)
 
 
-def _read_attributes(content: str, stretch: _Stretch, hidden: list[tuple[int, int]]) -> list[Binding]:
+def _read_attributes(content: str, mapped: _MappedText, hidden: list[tuple[int, int]]) -> list[Binding]:
     """Bindings by attributes; each is added to what is hidden."""
     bindings = []
-    for found in _ATTRIBUTE.finditer(stretch.text):
+    for found in _ATTRIBUTE.finditer(mapped.text):
         if any(a <= found.start() < b for a, b in hidden):
             continue
         form = html.unescape(found["form"] if found["form"] is not None else found["single"])
@@ -285,30 +285,30 @@ def _read_attributes(content: str, stretch: _Stretch, hidden: list[tuple[int, in
         if not is_image and not found["close"]:
             name = found["tag"]
             raise _make_mark_error(
-                content, stretch.starts[found.start()], f"the element {name} has more than a number in it"
+                content, mapped.starts[found.start()], f"the element {name} has more than a number in it"
             )
         inside = (found.start(), found.start("text")) if is_image else found.span("text")
         outer = inside if is_image else found.span()
         bindings.append(
-            _bind(content, stretch, form, (max(inside[0], tag[0]) if is_image else inside[0], inside[1], *outer))
+            _bind(content, mapped, form, (max(inside[0], tag[0]) if is_image else inside[0], inside[1], *outer))
         )
         hidden.append(outer)
     return bindings
 
 
-def _bind(content: str, stretch: _Stretch, form: str, spans: tuple[int, int, int, int]) -> Binding:
+def _bind(content: str, mapped: _MappedText, form: str, spans: tuple[int, int, int, int]) -> Binding:
     start, end, outer_start, outer_end = spans
     # An opening mark has characters, so there is one before the text; its end is the place of an empty text.
-    insert_at = stretch.ends[start - 1]
+    insert_at = mapped.ends[start - 1]
     return Binding(
         form=" ".join(form.split()),
-        text=stretch.text[start:end],
-        starts=stretch.starts[start:end],
-        ends=stretch.ends[start:end],
+        text=mapped.text[start:end],
+        starts=mapped.starts[start:end],
+        ends=mapped.ends[start:end],
         insert_at=insert_at,
-        outer=(stretch.starts[outer_start], stretch.ends[outer_end - 1]),
+        outer=(mapped.starts[outer_start], mapped.ends[outer_end - 1]),
         line=content.count("\n", 0, insert_at) + 1,
-        following=stretch.text[outer_end : outer_end + _FOLLOWING].partition("\n")[0],
+        following=mapped.text[outer_end : outer_end + _FOLLOWING].partition("\n")[0],
     )
 
 
@@ -330,7 +330,7 @@ def _make_mark_error(content: str, place: int, problem: str, hint: str = _CLOSED
 def _read_latex(content: str) -> _Read:
     # Comments keep their length, so that places stay.
     text = _LATEX_COMMENT.sub(lambda found: found[1] + " " * (len(found[0]) - len(found[1])), content)
-    stretch = _Stretch.make_whole(text)
+    mapped = _MappedText.make_whole(text)
     bindings: list[Binding] = []
     hidden: list[tuple[int, int]] = []
     for found in _LATEX.finditer(text):
@@ -343,9 +343,9 @@ def _read_latex(content: str) -> _Read:
                 "the macro is not closed", place=f"line {text.count(chr(10), 0, found.start()) + 1}", hint=hint
             )
         form = re.sub(r"\\([%_&#])", r"\1", text[found.end() + 1 : form_end - 1])
-        bindings.append(_bind(content, stretch, form, (second.end(), text_end - 1, found.start(), text_end)))
+        bindings.append(_bind(content, mapped, form, (second.end(), text_end - 1, found.start(), text_end)))
         hidden.append((found.start(), text_end))
-    return bindings, list(_iterate_prose(text, hidden, stretch.starts))
+    return bindings, list(_iterate_prose(text, hidden, mapped.starts))
 
 
 def _find_closing_brace(text: str, opening: int) -> int | None:
@@ -401,14 +401,14 @@ def _read_sources(content: str) -> list[tuple[str, list[tuple[int, int]]]]:
     return found
 
 
-def _decode_strings(content: str, strings: Sequence[tuple[int, int]]) -> _Stretch:
+def _decode_strings(content: str, strings: Sequence[tuple[int, int]]) -> _MappedText:
     characters: list[str] = []
     spans: list[tuple[int, int]] = []
     for start, end in strings:
         for found in _CHARACTER.finditer(content, start, end):
             characters.append(str(parse_json(f'"{found[0]}"')) if len(found[0]) > 1 else found[0])
             spans.append(found.span())
-    return _Stretch("".join(characters), [a for a, _ in spans], [b for _, b in spans])
+    return _MappedText("".join(characters), [a for a, _ in spans], [b for _, b in spans])
 
 
 #: Suffix of a document -> how its marks are found.

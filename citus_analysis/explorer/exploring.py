@@ -70,7 +70,7 @@ def _compute_percentiles(values: pl.Series) -> tuple[list[float | None], int]:
 
 # The heat map of statement times over a run: time of the run on the horizontal axis, T on the vertical axis.
 
-#: Most columns of the map; each is the shortest round stretch of time with which there are at most this many.
+#: Most columns of the map; each is the shortest round interval with which there are at most this many.
 _COLUMNS: Final = 120
 _ROUND: Final = tuple(round(lead * 10.0**power, 6) for power in range(-3, 5) for lead in (1, 2, 5))
 #: Limits between rows, eight in a decade, to three digits so that a brushed rectangle has readable sides.
@@ -82,8 +82,8 @@ class HeatMap(DisplayMixin):
     """Counts of statements by time and by T.
 
     Attributes:
-        width_s: length of a stretch of time, in seconds.
-        columns: number of stretches.
+        width_s: length of an interval of time, in seconds.
+        columns: number of intervals.
         limits_us: limits between the rows, ascending, in microseconds; row `k` is [limits_us[k], limits_us[k + 1]).
         cells: `column`, `row`, `n` statements, `total_us` their T in sum; empty cells are left out.
         n: number of statements.
@@ -305,14 +305,14 @@ def _write_clock_sentence(row: Mapping[str, object]) -> str:
     )
 
 
-_STRETCH: Final = (*_PLACE, "resource", "iteration", "node", "pid", "start_time", "end_time", "text")
+_INTERVAL_COLUMNS: Final = (*_PLACE, "resource", "iteration", "node", "pid", "start_time", "end_time", "text")
 
 
 def _read_checkpoints(dataset: Dataset) -> pl.DataFrame:
-    """Stretches of checkpoints, which belong to no session."""
+    """Intervals of checkpoints, which belong to no session."""
     checkpoints = dataset.scan("checkpoints").collect()
     text = pl.format("{}, {} buffers", "reason", "buffers_written")
-    return checkpoints.with_columns(text=text, pid=pl.lit(None, pl.Int32)).select(_STRETCH)
+    return checkpoints.with_columns(text=text, pid=pl.lit(None, pl.Int32)).select(_INTERVAL_COLUMNS)
 
 
 def _read_plan_executions(dataset: Dataset) -> pl.DataFrame:
@@ -323,20 +323,20 @@ def _read_plan_executions(dataset: Dataset) -> pl.DataFrame:
     began = pl.col("end_time") - pl.duration(microseconds=pl.col("duration_us").cast(pl.Int64))
     text = pl.format("{}, nodes: {}", pl.col("topmost").fill_null("plan"), "nodes")
     found = plans.join(first, on=["source_id", "plan"], how="left").join(logged, on=_PLACE, how="inner")
-    return found.drop_nulls("duration_us").with_columns(start_time=began, text=text).select(_STRETCH).collect()
+    return found.drop_nulls("duration_us").with_columns(start_time=began, text=text).select(_INTERVAL_COLUMNS).collect()
 
 
 def _lock_waits(dataset: Dataset) -> pl.DataFrame:
-    """Stretches of waiting for locks, from the records of `log_lock_waits`."""
+    """Intervals of waiting for locks, from the records of `log_lock_waits`."""
     waits = dataset.scan("log_events").filter(pl.col("kind") == "lock_wait")
     began = pl.col("log_time") - pl.duration(microseconds=pl.col("duration_us").fill_null(0.0).cast(pl.Int64))
     columns = (*_PLACE, "resource", "iteration", "node", "pid")
-    stretches = waits.select(*columns, start_time=began, end_time="log_time", text="message").collect()
+    intervals = waits.select(*columns, start_time=began, end_time="log_time", text="message").collect()
     # A wait is reported when it is noticed and again when it ends: the last record has its whole length.
     lock = pl.col("text").str.extract(r"(\S+ on .*?) after ")
     same = [pl.col("node"), pl.col("pid"), lock, pl.col("start_time").dt.round("10ms")]
     last = pl.struct("end_time", "byte_offset") == pl.struct("end_time", "byte_offset").last().over(same)
-    return stretches.sort("end_time", *_PLACE).filter(last)
+    return intervals.sort("end_time", *_PLACE).filter(last)
 
 
 def _find_concurrent_activity(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Document]:

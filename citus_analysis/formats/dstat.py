@@ -177,17 +177,17 @@ class Dstat(Format):
 def _parse_dstat_block(block: Block, run: _DstatRun, *, zone: str, first_report: bool) -> tuple[Parsed, _DstatRun]:
     lines = line_frame(block.data, block.offset)
     values = pl.col("text").str.contains(_VALUES)
-    lines = lines.with_columns(values=values, stretch=values.rle_id())
+    lines = lines.with_columns(values=values, section=values.rle_id())
     found: dict[str, list[pl.DataFrame]] = {}
     reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
     # Lines of values and of heads alternate, once for each run of the tool.
-    for stretch in lines.partition_by("stretch", maintain_order=True):
-        if not stretch["values"][0]:
-            run, strange = _parse_dstat_head(stretch, run)
+    for section in lines.partition_by("section", maintain_order=True):
+        if not section["values"][0]:
+            run, strange = _parse_dstat_head(section, run)
             reasons.append(strange)
             continue
-        tables, misread = _parse_dstat_rows(stretch, run, zone, first_report=first_report)
-        run = replace(run, read=run.read + stretch.height)
+        tables, misread = _parse_dstat_rows(section, run, zone, first_report=first_report)
+        run = replace(run, read=run.read + section.height)
         reasons.append(misread)
         for table, rows in tables.items():
             found.setdefault(table, []).append(rows)

@@ -216,7 +216,7 @@ class GraphEntry:
 
 @dataclass
 class _GraphNode:
-    """A stretch of frames without a fork; `column` is the column of the line from its parent."""
+    """A chain of frames without a fork; `column` is the column of the line from its parent."""
 
     column: int
     percent: float

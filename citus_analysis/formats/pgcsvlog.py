@@ -46,7 +46,7 @@ from citus_analysis.formats.pglog.translation import make_english_severity_expr,
 _CHUNK: Final = 16 * 2**20
 #: Microseconds after milliseconds.
 _FINER: Final = r"(\.[0-9]{3})[0-9]+"
-#: A doubled quote ends one stretch and begins the next: the match never has to backtrack, which makes it fast.
+#: A doubled quote ends one part and begins the next: the match never has to backtrack, which makes it fast.
 FIELD: Final = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
 #: A virtual transaction: backend and local number, in the range of their columns.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'

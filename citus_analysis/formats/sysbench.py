@@ -26,7 +26,7 @@ Conversion of the lines:
 - the file does not name the script. For SQL tests the client's `script` is the rounded mix of queries per transaction
   (`SQL 14/4/2`: 14 reads, 4 writes, 2 others), so that runs of different scripts are not taken for repetitions;
 - `--report-checkpoints` resets all counters: operations and failures are sums over the checkpoints and the final
-  report, and the latencies of each stretch have a section of their own (`transactions until 2 s`);
+  report, and the latencies of each part have a section of their own (`transactions until 2 s`);
 - failures are `ignored errors`: transactions that the server rejected and sysbench tried again;
 - a value of the histogram is the middle of a bucket, whose edges are half a step (0.9 %) below and above;
 - a script may print its reports as JSON or CSV (`sysbench.hooks`): intervals have their rate, and a report of the whole

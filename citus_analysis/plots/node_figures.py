@@ -73,27 +73,27 @@ def plot_nodes(
 
 
 def _thin(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
-    """Means over stretches of time, placed at their middle, if there are more points than the figure shows."""
+    """Means over intervals of time, placed at their middle, if there are more points than the figure shows."""
     longest = frame.group_by(series).len()["len"].max() if frame.height else 0
     if not isinstance(longest, int) or longest <= _MOST_POINTS:
         return frame
-    return _stretches(frame, series, metric).select(series, "elapsed_s", metric)
+    return _compute_interval_means(frame, series, metric).select(series, "elapsed_s", metric)
 
 
-def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MOST_POINTS) -> pl.DataFrame:
-    """Means of each series over stretches of time, which are at least as long as the time between its samples.
+def _compute_interval_means(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MOST_POINTS) -> pl.DataFrame:
+    """Means of each series over intervals of time, which are at least as long as the time between its samples.
 
-    Nodes are not sampled at the same moments, so shorter stretches would lack some of them.
+    Nodes are not sampled at the same moments, so shorter intervals would lack some of them.
     """
     most = min(at_most, max(1, frame.height // frame[series].n_unique()))
     first, last = (float(str(end)) for end in (frame["elapsed_s"].min(), frame["elapsed_s"].max()))
     width = (last - first) / most or 1.0
-    stretch = ((pl.col("elapsed_s") - first) / width).floor().clip(0, most - 1)
+    interval = ((pl.col("elapsed_s") - first) / width).floor().clip(0, most - 1)
     return (
-        frame.group_by(series, stretch=stretch)
+        frame.group_by(series, interval=interval)
         .agg(pl.col(metric).mean(), n=pl.len())
-        .with_columns(elapsed_s=first + (pl.col("stretch") + 0.5) * width)
-        .sort(series, "stretch")
+        .with_columns(elapsed_s=first + (pl.col("interval") + 0.5) * width)
+        .sort(series, "interval")
     )
 
 
@@ -116,11 +116,11 @@ def _add_line(figure: go.Figure, x: pl.Series, y: pl.Series, name: str, line: di
 def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
     """The range over all nodes at each moment, their median, and the nodes with the lowest and the highest mean."""
     value = pl.col(metric)
-    at_once = _stretches(frame, series, metric)
+    at_once = _compute_interval_means(frame, series, metric)
     spread = (
-        at_once.group_by("stretch")
+        at_once.group_by("interval")
         .agg(pl.col("elapsed_s").first(), low=value.min(), middle=value.median(), high=value.max())
-        .sort("stretch")
+        .sort("interval")
     )
     x = spread["elapsed_s"].round(3).to_list()
     count = frame[series].n_unique()
@@ -164,7 +164,7 @@ def plot_node_heat_map(samples: Frame, *, metric: str = "busy_percent", title: s
     figure = new_figure(title or f"{label(metric)} over time and nodes", x="elapsed_s", height=150 + 16 * len(names))
     if frame.is_empty():
         return figure
-    cells = _stretches(frame, "node", metric, _MOST_COLUMNS)
+    cells = _compute_interval_means(frame, "node", metric, _MOST_COLUMNS)
     grid = cells.pivot("node", index="elapsed_s", values=metric, aggregate_function="mean").sort("elapsed_s")
     scale = {"zmin": 0, "zmax": 100} if metric.endswith("_percent") else {"zmin": 0}
     figure.add_heatmap(

@@ -225,7 +225,7 @@ def plot_heat_map(statements: Frame, *, percentile: float = 95.0, bins: int = 60
     Args:
         statements: rows of table `statements` of one run; several runs would stretch the axis of time.
         percentile: the percentile, between 0 and 100.
-        bins: number of stretches of time.
+        bins: number of intervals of time.
         title: title of the figure.
     """
     frame = convert_with_columns(statements, "statements", "node", "executed", "end_time", "total_us")

@@ -1,4 +1,4 @@
-"""The raw files behind a dataset, with the files that describe them, each with its place in a pack.
+"""The raw files of a dataset, with the files that describe them, each with its place in a pack.
 
 The files of one SRC of the ingest go to one folder of its name, because names of folders can be names of resources.
 """

@@ -1,4 +1,4 @@
-"""Server logs without a benchmark as runs: the whole log, a stretch of time, or equal windows of it.
+"""Server logs without a benchmark as runs: the whole log, an interval of time, or equal windows of it.
 
 Analyses of runs need only the name and the time of each run. If no runs were measured, windows of the logs take their
 place.

@@ -364,7 +364,7 @@ def log_coverage(logs: WindowedLogs, statements: pl.DataFrame) -> pl.DataFrame:
     Returns:
         Per log `path`; numbers of `records`, of those of severity LOG (`logged`), of those among them that are
         `unknown` and the `first_unknown`; of `durations`, of those that are `placed` in a statement, and of those that
-        are `alone`, without a session; of stretches that were `rejected`; of `statements`, and of those `with_time`,
+        are `alone`, without a session; of parts that were `rejected`; of `statements`, and of those `with_time`,
         `with_user` and `with_client`.
     """
     events = logs.scan("log_events", "log_time")

@@ -1,4 +1,4 @@
-"""The choice of records of server logs for a profile: chosen logs, and a stretch of time.
+"""The choice of records of server logs for a profile: chosen logs, and an interval of time.
 
 A window is closed at its beginning and open at its end, so that windows that follow each other share no record. A
 statement belongs to the window in which it ended, because that is when the server logs it.

@@ -270,7 +270,7 @@ def _widen_by_drift(bounds: OffsetBounds, reference: float) -> OffsetBounds:
 
 
 def _select_tightest_pairs(bounds: OffsetBounds, bins: int = 200) -> OffsetBounds:
-    """The pairs with the tightest bounds per stretch of time; the others hardly affect the polygon of lines."""
+    """The pairs with the tightest bounds per interval of time; the others hardly affect the polygon of lines."""
     if len(bounds) <= 2 * bins:
         return bounds
     begin, end = bounds.time.min(), bounds.time.max()
@@ -282,7 +282,7 @@ def _select_tightest_pairs(bounds: OffsetBounds, bins: int = 200) -> OffsetBound
 
 
 def _find_tightest_indices(bounds: OffsetBounds, begin: float, per_us: float) -> NDArray[np.intp]:
-    """Indices of the tightest pairs of each stretch of time."""
+    """Indices of the tightest pairs of each interval of time."""
     place = ((bounds.time - begin) * per_us).astype(np.intp)
     order = sort_rows_stably(place, np.arange(len(place)))
     first = find_group_starts(place[order])

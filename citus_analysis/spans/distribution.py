@@ -106,16 +106,16 @@ def sum_statement_times(statements: Frame) -> pl.DataFrame:
 
 @return_callers_frame_kind
 def compute_percentiles_over_time(statements: Frame, *, percentile: float = 95.0, bins: int = 60) -> pl.DataFrame:
-    """A percentile of T by node and stretch of time.
+    """A percentile of T by node and interval of time.
 
     Args:
         statements: rows of the table `statements` of one run, because the times of several would stretch the axis.
         percentile: the percentile, between 0 and 100.
-        bins: number of stretches of time.
+        bins: number of intervals of time.
 
     Returns:
-        `node` (in natural order), `bin` (from 0), `elapsed_s` (the middle of the stretch, since the first statement
-        ended), `value_ms`, and `n`, the number of statements; stretches without a statement have no row.
+        `node` (in natural order), `bin` (from 0), `elapsed_s` (the middle of the interval, since the first statement
+        ended), `value_ms`, and `n`, the number of statements; intervals without a statement have no row.
     """
     known = pl.col("executed").is_not_null() & pl.col("total_us").is_not_null()
     shown = convert_to_polars(statements).lazy().filter(known).select("node", "end_time", "total_us").collect()

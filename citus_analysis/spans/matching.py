@@ -669,7 +669,7 @@ def _describe_pair_warning(
 def tabulate_clock_offsets(clocks: Clocks, identity: Mapping[str, object]) -> pl.DataFrame:
     """Table `clock_offsets` of an iteration: the offset of the clocks of each pair of nodes that has pairs.
 
-    A pair of nodes has one row, or, if a clock was set meanwhile, one row per stretch of time between two steps.
+    A pair of nodes has one row, or, if a clock was set meanwhile, one row per interval of time between two steps.
 
     Args:
         clocks: offsets of the clocks of its nodes.

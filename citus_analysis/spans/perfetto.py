@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Bytes of many messages: one row a message.
 Bytes = npt.NDArray[np.uint8]
-#: A stretch of bytes that is equal in all messages, or has the same length in each.
+#: A sequence of bytes that is equal in all messages, or has the same length in each.
 Piece = bytes | Bytes
 
 #: Types of fields.

@@ -96,7 +96,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def find_segments(kinds: Sequence[int]) -> list[tuple[int, int]]:
-    """Stretches of a sequence in which kinds are mixed alike: first place and the place after the last, from 0.
+    """Segments of a sequence in which kinds are mixed alike: first place and the place after the last, from 0.
 
     Args:
         kinds: kind of each value in the order of time, as numbers from 0.

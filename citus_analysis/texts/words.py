@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 #: Nouns with an irregular plural.
-_PLURALS = {"series": "series", "child": "children", "stretch": "stretches", "query": "queries"}
+_PLURALS = {"series": "series", "child": "children", "batch": "batches", "query": "queries"}
 
 
 def choose_noun_form(number: float, noun: str) -> str:

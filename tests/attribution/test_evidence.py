@@ -13,7 +13,7 @@ import citus_analysis as ca
 from citus_analysis.attribution import Explanation
 from citus_analysis.attribution.correlated_changes import collect_node_measures
 from citus_analysis.attribution.decomposition import ClosedLoop, compute_throughput_terms, decompose
-from citus_analysis.attribution.observed import estimate_independent_stretches
+from citus_analysis.attribution.observed import estimate_independent_batches
 from citus_analysis.core.frames import TableSource
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.setting_changes import describe_compared_settings, find_setting_changes
@@ -125,14 +125,14 @@ def test_a_setting_of_one_node_or_role_differs() -> None:
 
 
 @pytest.mark.parametrize(("correlation", "worth"), [(0.0, 10.0), (0.995, 0.0)])
-def test_logs_that_vary_slowly_are_worth_fewer_stretches_or_refused(correlation: float, worth: float) -> None:
+def test_logs_that_vary_slowly_are_worth_fewer_batches_or_refused(correlation: float, worth: float) -> None:
     random = np.random.default_rng(7)
     level = np.zeros(2000)
     for i in range(1, level.size):
         level[i] = correlation * level[i - 1] + random.normal() * (1 - correlation**2) ** 0.5
     rows = pl.DataFrame({"start_time": np.arange(level.size), "total_us": 300 * np.exp(0.4 * level)})
     if worth:
-        assert estimate_independent_stretches(rows, "the log") == worth
+        assert estimate_independent_batches(rows, "the log") == worth
     else:
         with pytest.raises(InsufficientDataError, match="depend on each other"):
-            estimate_independent_stretches(rows, "the log")
+            estimate_independent_batches(rows, "the log")

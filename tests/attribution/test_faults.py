@@ -209,7 +209,7 @@ def test_the_command_prints_the_finding_and_the_parts(usual: Dataset, capsys: py
 
 
 def test_windows_of_logs_are_compared_without_runs(usual: Dataset) -> None:
-    """The time of one run of each: stretches of it stand in for runs."""
+    """The time of one run of each: batches of it stand in for runs."""
     runs = usual.runs().filter(iteration=1).sort("set_up").filter(pl.col("set_up").is_in(["base", "pool"]))
     windows = [
         f"{begin.isoformat()}..{end.isoformat()}"
@@ -218,7 +218,7 @@ def test_windows_of_logs_are_compared_without_runs(usual: Dataset) -> None:
     found = ca.why(usual, *windows)
     assert found.comparison.verdict == "slower"
     assert found.terms["estimate_us"].sum() == pytest.approx(found.difference_us, rel=1e-9)
-    assert "10 stretches against 10" in found.sentences[0]
+    assert "10 batches against 10" in found.sentences[0]
     assert any("no runs" in note for note in found.warnings)
 
 

@@ -41,10 +41,10 @@ static output_t opened(int64_t rows)
     output_t out = {0};
     for_columns(&out, open_column, rows);
     for (int column = 0; column < T_COUNT; column++)
-        out.distinct_texts[column] = room(rows * (int64_t)sizeof(stretch_t));
-    out.messages = room(rows * (int64_t)sizeof(stretch_t));
-    out.strays = room((rows + 1) * (int64_t)sizeof(stretch_t));
-    out.shards = room((MAX_SHARDS * rows + 1) * (int64_t)sizeof(stretch_t));
+        out.distinct_texts[column] = room(rows * (int64_t)sizeof(slice_t));
+    out.messages = room(rows * (int64_t)sizeof(slice_t));
+    out.strays = room((rows + 1) * (int64_t)sizeof(slice_t));
+    out.shards = room((MAX_SHARDS * rows + 1) * (int64_t)sizeof(slice_t));
     return out;
 }
 

@@ -60,7 +60,7 @@ def test_windows_share_no_statement_and_lose_none(logs: Dataset) -> None:
     assert counts == dict(runs.select("run_id", "operations_done").iter_rows())
 
 
-def test_a_stretch_of_time_holds_what_ended_in_it(logs: Dataset) -> None:
+def test_an_interval_of_time_holds_what_ended_in_it(logs: Dataset) -> None:
     windows = with_log_runs(logs, "2026-11-20 21:01:30", "2026-11-20 21:01:32")
     ends = windows.table("statements")["end_time"]
     assert ends.len() > 0

@@ -137,7 +137,7 @@ def test_a_level_is_a_probability(alpha: float) -> None:
         find_changes(QUIET, alpha)
 
 
-def test_long_sequences_are_examined_in_stretches() -> None:
+def test_long_sequences_are_examined_in_segments() -> None:
     found = find_changes(levels((100, 1900), (97, 600), (100, 2000)))
     assert list(found.places) == pytest.approx([1900, 2500], abs=3)
 

@@ -438,12 +438,12 @@ def find_last_line_end(data: bytes, *, lines_only: bool = False) -> int:  # noqa
 
 @dataclass(frozen=True)
 class Content:
-    r"""The decompressed content of one file, or a stretch of an uncompressed one.
+    r"""The decompressed content of one file, or a split of an uncompressed one.
 
     Attributes:
         path: the file.
-        begin: where the stretch begins. Only blocks are limited to the stretch; :attr:`head` is the file's.
-        end: where the stretch ends; None for the end of the file.
+        begin: where the split begins. Only blocks are limited to the split; :attr:`head` is the file's.
+        end: where the split ends; None for the end of the file.
 
     Raises:
         InputError: the file cannot be opened or read, or its compressed stream is damaged.

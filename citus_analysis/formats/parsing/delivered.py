@@ -23,7 +23,7 @@ _OFFSETS: Final = ("byte_offset", "record_byte_offset", "first_byte_offset")
 
 
 class Parser(Protocol):
-    """Turns bytes into pieces of tables: a format, or a parser of a stretch of a source."""
+    """Turns bytes into pieces of tables: a format, or a parser of a split of a source."""
 
     @property
     def name(self) -> str:

@@ -195,7 +195,7 @@ class Hints:
 
 @dataclass(frozen=True)
 class Reject:
-    """A stretch of a source that could not be understood."""
+    """A part of a source that could not be understood."""
 
     byte_offset: int
     byte_length: int

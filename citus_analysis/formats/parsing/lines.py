@@ -27,7 +27,7 @@ from citus_analysis.formats.parsing.format import EXCERPT_CHARS, Parsed
 from citus_analysis.formats.parsing.redacted_columns import redact_expr
 from citus_analysis.schema import TABLES, Rows
 
-# Lines of a text by their places, and stretches of a text as a column, without a copy of each.
+# Lines of a text by their places, and slices of a text as a column, without a copy of each.
 
 
 def find_line_bounds(data: bytes) -> tuple[Integers, Integers]:
@@ -42,7 +42,7 @@ def find_line_bounds(data: bytes) -> tuple[Integers, Integers]:
 
 
 def slice_texts(data: bytes | npt.NDArray[np.uint8], bounds: npt.NDArray[np.integer]) -> pl.Series:
-    """The stretches of UTF-8 that bounds divide a text into.
+    """The slices of UTF-8 that bounds divide a text into.
 
     Example:
         >>> slice_texts(b"abc", np.array([0, 1, 3])).to_list()

@@ -131,7 +131,7 @@ def _find_marker_owners(text: bytes, found: Sequence[tuple[int, StartMarker]], p
     return (sure[max(sure)],) if max(sure) >= SURE_ENOUGH else ()
 
 
-# Stretches of a text from the start marker of an output to that of the next.
+# Chunks of a text from the start marker of an output to that of the next.
 
 #: The format of a text of which these are the first bytes; None if no format is sure.
 Detect: TypeAlias = Callable[[bytes], Format | None]
@@ -146,7 +146,7 @@ _FEWEST_LINES: Final = 3
 
 @dataclass(frozen=True)
 class OutputChunk:
-    """A stretch from the first start marker of an output on.
+    """A chunk from the first start marker of an output on.
 
     Attributes:
         format: the format of the output.
@@ -193,9 +193,9 @@ class OutputChunk:
 
 
 def find_output_chunks(text: bytes, marks: Sequence[Mark]) -> list[OutputChunk]:
-    """The stretches of a text by its start markers; one whose beginning its format does not recognise is no output.
+    """The chunks of a text by its start markers; one whose beginning its format does not recognise is no output.
 
-    Such a stretch is part of what stands before it: a script that contains `starting vacuum...`, for example.
+    Such a chunk is part of what stands before it: a script that contains `starting vacuum...`, for example.
 
     Raises:
         FormatError: two tools wrote to the text at the same time.
@@ -290,7 +290,7 @@ def _find_non_shell_lines(text: bytes, gap: slice) -> Iterator[int]:
 
 
 def _check_order(text: bytes, found: Sequence[OutputChunk]) -> None:
-    """Refuse a stretch that continues an output of the same tool after the lines of another.
+    """Refuse a chunk that continues an output of the same tool after the lines of another.
 
     Raises:
         FormatError: there is one.
@@ -361,7 +361,7 @@ def make_interleaving_error(text: bytes, first: Format, second: OutputChunk) -> 
     Args:
         text: the text.
         first: the format whose output the other interrupts.
-        second: the first stretch of the other.
+        second: the first chunk of the other.
     """
     line = text.count(b"\n", 0, second.begin) + 1
     name = second.format.name
@@ -454,7 +454,7 @@ def find_document_end(data: bytes) -> int:
     return line if not data[end:line].strip() else end
 
 
-# Where outputs begin and end within their stretches, by what their formats reject.
+# Where outputs begin and end within their chunks, by what their formats reject.
 
 _BRACE: Final = b"{"
 #: The line before a start marker is looked for in these bytes.
@@ -466,13 +466,13 @@ class OutputBounds:
     """The place of an output without the transcripts around it.
 
     Attributes:
-        stretch: the stretch that it is in.
+        chunk: the chunk that it is in.
         begin: where it begins in the text.
         end: where it ends.
-        trial: how its format reads its stretch; offsets are those of the text.
+        trial: how its format reads its chunk; offsets are those of the text.
     """
 
-    stretch: OutputChunk
+    chunk: OutputChunk
     begin: int
     end: int
     trial: Trial
@@ -484,7 +484,7 @@ class OutputBounds:
 
 
 def split_at_start_markers(text: bytes, one: OutputChunk) -> list[OutputChunk]:
-    """A stretch of a tool that repeats its marker, parted where something else stands before the marker."""
+    """A chunk of a tool that repeats its marker, parted where something else stands before the marker."""
     before = [(offset, *_find_line_before(text, one, offset)) for offset in one.repeated]
     strange = any(is_foreign(begin, line, lambda _: True) for _, begin, line in before)
     trial = try_format(one.format, text[one.begin : one.end]) if strange else None
@@ -499,7 +499,7 @@ def split_at_start_markers(text: bytes, one: OutputChunk) -> list[OutputChunk]:
 
 
 def _find_line_before(text: bytes, one: OutputChunk, offset: int) -> tuple[int, bytes]:
-    """The last line before an offset that is not blank, and where it begins in the stretch."""
+    """The last line before an offset that is not blank, and where it begins in the chunk."""
     near = max(one.begin, offset - _BOUND_NEAR_BYTES)
     begin, line = find_last_line(text[near:offset])
     return near + begin - one.begin, line
@@ -510,7 +510,7 @@ def find_output_bounds(text: bytes, found: Sequence[OutputChunk], *, framed: boo
 
     Args:
         text: the text.
-        found: the stretches.
+        found: the chunks.
         framed: the text is known to stand in a frame.
         limited: many unknown lines are no transcript.
     """
@@ -564,9 +564,9 @@ def check_apart(text: bytes, found: Sequence[OutputBounds]) -> None:
     Raises:
         FormatError: they do.
     """
-    several = {name for name, count in Counter(own.stretch.format.name for own in found).items() if count > 1}
+    several = {name for name, count in Counter(own.chunk.format.name for own in found).items() if count > 1}
     for own in found:
-        one = own.stretch
+        one = own.chunk
         if one.format.name in several and own.trial.returns >= _FEWEST:
             raise make_interleaving_error(text, one.format, one)
         inner = [(begin, end) for begin, end in own.trial.spans if own.begin < begin and end < own.end]
@@ -574,7 +574,7 @@ def check_apart(text: bytes, found: Sequence[OutputBounds]) -> None:
             continue
         strange = b"".join(text[begin:end] for begin, end in inner)
         for its in found:
-            other = its.stretch
+            other = its.chunk
             if other.format is not one.format and _reads(other.format, text[its.place], strange):
                 raise make_interleaving_error(
                     text, *((one.format, other) if one.begin < other.begin else (other.format, one))
@@ -674,7 +674,7 @@ def _find_several_outputs(
     check_apart(text, bounds)
     ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
-        _build_output(text, begin, own.place, end, own.stretch.format)
+        _build_output(text, begin, own.place, end, own.chunk.format)
         for (begin, end), own in zip(ranges, bounds, strict=True)
     ]
 
@@ -692,7 +692,7 @@ def _find_unread_ranges(text: bytes, bounds: Sequence[OutputBounds]) -> Iterator
         yield slice(begin, gap.stop), of
         if own is not None:
             rejected = min((begin for begin, _ in own.trial.spans if begin > own.begin), default=own.end)
-            begin, of = min(rejected, own.end), own.stretch.format
+            begin, of = min(rejected, own.end), own.chunk.format
 
 
 def _build_output(text: bytes, begin: int, own: slice, end: int, of: Format) -> ToolOutput:

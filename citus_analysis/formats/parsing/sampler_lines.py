@@ -163,9 +163,9 @@ class TextFields:
 
     def texts(self, fields: Integers) -> pl.Series:
         """The texts of some fields; the data must be UTF-8."""
-        return self.stretches(self.begin[fields], self.length[fields])
+        return self.slices(self.begin[fields], self.length[fields])
 
-    def stretches(self, begin: npt.NDArray[np.integer], length: npt.NDArray[np.integer]) -> pl.Series:
+    def slices(self, begin: npt.NDArray[np.integer], length: npt.NDArray[np.integer]) -> pl.Series:
         """The texts with these offsets and lengths; the data must be UTF-8."""
         bounds = np.zeros(len(begin) + 1, np.int64)
         np.cumsum(length, out=bounds[1:])

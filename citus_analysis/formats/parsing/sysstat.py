@@ -220,10 +220,10 @@ class _ClockWalk:
         """Walk through all sections; returns the state after the last line."""
         starts = np.flatnonzero(self._banner | self._restart | self._section)
         for begin, end in pairwise(sorted({0, len(self.seconds), *starts.tolist()})):
-            self._stretch(begin, end)
+            self._slice(begin, end)
         return self.clock
 
-    def _stretch(self, begin: int, end: int) -> None:
+    def _slice(self, begin: int, end: int) -> None:
         clock = self.clock
         if self._banner[begin]:
             day, sample = next(self._dates), clock.sample
@@ -244,7 +244,7 @@ class _ClockWalk:
         self.clock = replace(clock, last=last, day=day, sample=max(clock.sample, at), at=at)
 
     def _place(self, begin: int, end: int, day: int, sample: int, last: float | None) -> None:
-        """Number and date the lines of a stretch whose first is `day` days after the banner's date."""
+        """Number and date the lines of a slice whose first is `day` days after the banner's date."""
         seconds, row = self.seconds[begin:end], self._row[begin:end]
         wraps = np.concatenate([[0], np.cumsum(np.diff(seconds) < -_SET_BACK_S)])
         self.days[begin:end] = wraps + day
@@ -734,7 +734,7 @@ def _parse_other_lines(
     begin = np.where(timed, fields.begin[np.minimum(after, len(fields.begin) - 1)], bounds[lines])
     end = bounds[lines + 1]
     end -= np.frombuffer(fields.data, np.uint8)[end - 1] == ord("\n")
-    keys = pl.DataFrame({"timed": timed, "text": fields.stretches(begin, end - begin)}).with_row_index()
+    keys = pl.DataFrame({"timed": timed, "text": fields.slices(begin, end - begin)}).with_row_index()
     first = keys.select(pl.col("index").first().over("timed", "text")).to_series().to_numpy()
     distinct, number = np.unique(first, return_inverse=True)
     texts = _convert_to_text_lines(
@@ -887,7 +887,7 @@ def _extract_commands(first: Integers, after: Integers, fields: TextFields) -> p
     words = ends[after] - ends[first]
     if (length > words + np.maximum(after - first - 1, 0)).any():
         return None
-    texts = fields.stretches(begin, length).str.strip_prefix("|__")
+    texts = fields.slices(begin, length).str.strip_prefix("|__")
     if (after - first > 1).any() and texts.str.contains(r"[\t\r\x0b\x0c]").any():
         return None
     return texts if present.all() else texts.to_frame().select(pl.when(pl.Series(present)).then("text")).to_series()

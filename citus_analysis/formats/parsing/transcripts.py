@@ -83,7 +83,7 @@ _TITLE: Final = re.compile(rb"[A-Z][A-Za-z]*(?: [A-Za-z]+)?: ?\S{1,40}\s*\Z")
 _NUMBER: Final = re.compile(rb"[-+(]?[0-9]")
 #: The frame in which the pods of bexhoma (an experiment manager on Kubernetes) print the outputs of tools.
 FRAME: Final = re.compile(rb"^BEXHOMA_[A-Z_]+[:=]|^####BEXHOMA####\r?$", re.MULTILINE)
-#: A longer stretch of lines that no format knows is reported as rejected.
+#: A longer sequence of lines that no format knows is reported as rejected.
 _MOST_UNKNOWN: Final = 40
 _SPACE: Final = re.compile(r"[^\S\n]")
 

@@ -146,15 +146,15 @@ def _find_last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     return None
 
 
-# Server logs read in stretches, by several processes.
+# Server logs read in splits, by several processes.
 #
-# A log is cut where a record begins. Three kinds of rows need more than one stretch:
+# A log is cut where a record begins. Three kinds of rows need more than one split:
 #
 # - A detail may be after the cut and its record before it, if other processes wrote between them. The records just
-#   before a stretch are therefore read again; a log with a detail whose record remains unknown is read in one piece.
-# - A checkpoint begins and ends in records that are minutes apart. These few records are combined after all stretches
+#   before a split are therefore read again; a log with a detail whose record remains unknown is read in one piece.
+# - A checkpoint begins and ends in records that are minutes apart. These few records are combined after all splits
 #   are read.
-# - Plans are numbered throughout the log. Stretches with plans are read again once the number of plans before them is
+# - Plans are numbered throughout the log. Splits with plans are read again once the number of plans before them is
 #   known.
 
 #: Bytes searched for the beginning of a record; a longer line is skipped.
@@ -172,7 +172,7 @@ class ServerLog(CuttableFormat):
 
     @abstractmethod
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
-        """The chunks of a log or a stretch of it, in order."""
+        """The chunks of a log or a split of it, in order."""
 
     @abstractmethod
     def heads(self, content: Content, hints: Hints) -> Heads | None:
@@ -180,17 +180,17 @@ class ServerLog(CuttableFormat):
 
     @abstractmethod
     def is_cuttable(self, content: Content, hints: Hints) -> bool:
-        """Whether stretches of a log can be read alone."""
+        """Whether splits of a log can be read alone."""
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
         again = partial(self.chunk_tables, content, hints)
         yield from iterate_ordered_tables(refuse_several_servers(again(), again), LogTables().tables)
 
-    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+    def cuts(self, content: Content, hints: Hints, split_bytes: int) -> list[int]:
         """The beginnings of the first records after places at equal distances."""
         size = content.path.stat().st_size
-        number = size // stretch_bytes
+        number = size // split_bytes
         if number < 2 or content.compression != "none" or not self.is_cuttable(content, hints):
             return []
         heads = self.heads(content, hints)
@@ -198,21 +198,21 @@ class ServerLog(CuttableFormat):
             found = [_record_after(stream, size * one // number, heads) for one in range(1, number)]
         return sorted({place for place in found if place is not None})
 
-    def parse_stretch(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
-        """One piece per chunk, without the tables that need all stretches."""
+    def parse_split(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
+        """One piece per chunk, without the tables that need all splits."""
         look = self._look_back(content, hints)
         before = replace(content, begin=look, end=content.begin)
-        maker = _StretchTables(
+        maker = _SplitTables(
             seam, self.chunk_tables(before, hints) if look < content.begin else (), from_start=not look
         )
         for piece in iterate_ordered_tables(self.chunk_tables(content, hints), maker.tables):
-            # A reject at the very beginning may continue one at the end of the stretch before.
+            # A reject at the very beginning may continue one at the end of the split before.
             if content.begin and len(piece.rejects) and piece.rejects.column("byte_offset")[0].as_py() == content.begin:
                 seam.alone = False
             yield piece
 
     def _look_back(self, content: Content, hints: Hints) -> int:
-        """The beginning of the records that may have details in a stretch."""
+        """The beginning of the records that may have details in a split."""
         place = content.begin - LOOK_BACK_BYTES
         if not self.looks_back:
             return content.begin
@@ -222,7 +222,7 @@ class ServerLog(CuttableFormat):
             return _record_after(stream, place, self.heads(content, hints)) or content.begin
 
     def parse_numbered(self, content: Content, hints: Hints, first: int) -> Iterator[Parsed]:
-        """The plans of a stretch."""
+        """The plans of a split."""
         for chunk in self.chunk_tables(content, hints):
             scanned = chunk.scanned
             rejected = sum(reject.byte_length for reject in scanned.rejects)
@@ -235,8 +235,8 @@ class ServerLog(CuttableFormat):
         yield Parsed({"checkpoints": Checkpoints().collect(records)}, 0)
 
 
-class _StretchTables:
-    """The tables that need the chunks of one stretch alone; `LogTables` makes the tables of a whole log."""
+class _SplitTables:
+    """The tables that need the chunks of one split alone; `LogTables` makes the tables of a whole log."""
 
     def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
@@ -252,7 +252,7 @@ class _StretchTables:
         if chunk.linked:
             return {"log_events": chunk.rows}
         rows = self._links.link(chunk.rows)
-        # No record is unknown if the stretch was read from the beginning of the log.
+        # No record is unknown if the split was read from the beginning of the log.
         self._seam.alone &= self._from_start or self._are_linked(rows)
         return {"log_events": rows}
 

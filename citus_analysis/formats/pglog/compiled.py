@@ -165,7 +165,7 @@ def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> ScanOutput:
 
 
 def gather(text: Bytes, places: Integers) -> tuple[Integers, Bytes]:
-    """Stretches of a text, concatenated: the beginning of each and the end of the last, and the bytes."""
+    """Slices of a text, concatenated: the beginning of each and the end of the last, and the bytes."""
     places = np.ascontiguousarray(places)
     bounds = np.zeros(len(places) + 1, np.int64)
     np.cumsum(places[:, 1] - places[:, 0], out=bounds[1:])

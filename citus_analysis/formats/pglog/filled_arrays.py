@@ -38,7 +38,7 @@ def make_category_array(column: FilledColumn, rows: int, texts: pa.Array) -> pa.
 
 
 def gather_text_array(buffer: Bytes, places: Integers) -> pa.Array:
-    """Stretches of UTF-8 (begin and end of each) as texts in memory of their own."""
+    """Slices of UTF-8 (begin and end of each) as texts in memory of their own."""
     bounds, data = gather(buffer, places)
     return pa.Array.from_buffers(pa.large_string(), len(places), [None, pa.py_buffer(bounds), pa.py_buffer(data)], 0)
 

@@ -44,7 +44,7 @@ from citus_analysis.formats.pglog.prefix import (
 
 # The text before a severity as literals and slots.
 #
-# A slot is a stretch that can be the value of a field: a time, a number, a word. Words before `=` are literals. Between
+# A slot is a part that can be the value of a field: a time, a number, a word. Words before `=` are literals. Between
 # delimiters with nothing between them, and after a `=` that nothing follows, there is an empty slot.
 
 #: Kind (`literal`, or a kind of slot) and text.
@@ -1144,7 +1144,7 @@ class _Slots:
     def _is_of_sessions(self, slot: int, facts: Sequence[SessionFacts]) -> bool:
         """Whether a text at the beginning is a field of sessions, not the name of a host that wrote the lines.
 
-        Each process has one value, and values alternate, while hosts come in long stretches; or some records have no
+        Each process has one value, and values alternate, while hosts come in long runs; or some records have no
         value, which no host would leave out.
         """
         said = [
@@ -1163,8 +1163,8 @@ class _Slots:
             return True
         following = self._elements[slot + 1].literal if slot + 1 < len(self._elements) else b""
         marked = self._escapes[slot] == "?" and following[:1] in (b":", b"|", b"]", b">")
-        stretches = 1 + sum(one != other for one, other in pairwise(values))
-        return not marked and stretches > 2 * len(set(values))
+        runs = 1 + sum(one != other for one, other in pairwise(values))
+        return not marked and runs > 2 * len(set(values))
 
     def begins_session(self) -> bool:
         """Whether the first text is a field of sessions."""

@@ -198,7 +198,7 @@ def scan_with(chunk: Chunk, prefix: Heads, build: FrameBuilder) -> ScannedChunk:
 
 
 def _merge_touching_ranges(starts: Integers, sizes: Integers) -> tuple[Integers, Integers]:
-    """Stretches in order, without empty ones; adjacent stretches are joined."""
+    """Ranges in order, without empty ones; adjacent ranges are joined."""
     order = np.argsort(starts, kind="stable")
     order = order[sizes[order] > 0]
     starts, ends = starts[order], (starts + sizes)[order]

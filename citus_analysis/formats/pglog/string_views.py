@@ -24,9 +24,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def make_string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Series:
-    """A String column of the stretches `buffer[start:start + length]`; a negative length gives null.
+    """A String column of the slices `buffer[start:start + length]`; a negative length gives null.
 
-    The stretches must be valid UTF-8 (see :func:`cut_to_characters`).
+    The slices must be valid UTF-8 (see :func:`cut_to_characters`).
 
     Example:
         >>> text = np.frombuffer(b"one two", np.uint8)

@@ -53,9 +53,9 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stretches(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], int]:
-    """Large logs are read in stretches, and these logs are large; called with a dataset: how many were."""
-    monkeypatch.setattr(ingestion, "choose_stretch_bytes", lambda _total, _workers: 12_000)
+def splits(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], int]:
+    """Large logs are read in splits, and these logs are large; called with a dataset: how many were."""
+    monkeypatch.setattr(ingestion, "choose_split_bytes", lambda _total, _workers: 12_000)
 
     def number(dataset: Dataset) -> int:
         return sum(any("-s00001" in part.path for part in state.parts) for state in dataset.states())

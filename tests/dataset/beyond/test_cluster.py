@@ -53,7 +53,7 @@ def typed(*words: str) -> str:
 
 
 def test_processes_of_this_machine_give_the_same_rows(
-    raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int], monkeypatch: pytest.MonkeyPatch
+    raw: Path, local: Dataset, tmp_path: Path, splits: Callable[[Dataset], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first line of the page."""
     (tmp_path / "raw").symlink_to(raw)
@@ -65,7 +65,7 @@ def test_processes_of_this_machine_give_the_same_rows(
         typed(*words_of(PAGE[0], {})[0])
     made = open_dataset(tmp_path / "out")
     assert_same_rows(local, made)
-    assert stretches(made) > 1
+    assert splits(made) > 1
     # A local ingest finds nothing to do, and other tools the files.
     again = ingest([Path("raw")], Path("out"))
     assert (again.read, again.derived) == (0, 0)
@@ -108,7 +108,7 @@ def test_processes_over_tcp_give_the_same_rows_on_a_store(
     few: Path,
     local_few: Dataset,
     s3: Store,
-    stretches: Callable[[Dataset], int],
+    splits: Callable[[Dataset], int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -122,7 +122,7 @@ def test_processes_over_tcp_give_the_same_rows_on_a_store(
     typed(*stored)
     url = s3.place("out")
     assert_same_rows(local_few, open_dataset(url))
-    assert stretches(open_dataset(url)) > 1
+    assert splits(open_dataset(url)) > 1
     assert open_dataset(url).runs()["run_id"][0] in typed(*query)
     typed(*report)
     assert (tmp_path / "reports" / "scalability.html").is_file()

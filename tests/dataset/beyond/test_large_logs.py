@@ -1,4 +1,4 @@
-"""Logs of a gigabyte, cut into stretches, give the rows that one process gives; minutes each."""
+"""Logs of a gigabyte, cut into splits, give the rows that one process gives; minutes each."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def expected(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return digests(open_dataset(out), out)
 
 
-def stretches(dataset: Dataset) -> int:
-    """How many stretches all logs were read in."""
+def splits(dataset: Dataset) -> int:
+    """How many splits all logs were read in."""
     return len({found[0] for part in parts_of(dataset) if (found := re.search(r"[0-9a-f]+-s[0-9]{5}", part.path))})
 
 
@@ -55,7 +55,7 @@ def test_processes_of_this_machine(
     out = tmp_path / "out"
     ingest([logs], out, cluster=cluster)
     assert digests(open_dataset(out), out) == expected
-    assert stretches(open_dataset(out)) > 5
+    assert splits(open_dataset(out)) > 5
     shutil.rmtree(out)
 
 

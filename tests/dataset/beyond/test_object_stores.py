@@ -29,7 +29,7 @@ from citus_analysis.dataset.walk import FoundFile
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.parsing.cuttable import CuttableFormat, Seam
-from citus_analysis.formats.pglog import chunking as _stretches
+from citus_analysis.formats.pglog import chunking as _splits
 from citus_analysis.report.track import read_tracked_datasets
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Fault, Store
@@ -80,12 +80,12 @@ def test_sources_at_urls_give_the_same_rows(s3: Store, few: Path, local_few: Dat
         ingest([s3.place("no/such/folder")], tmp_path / "none")
 
 
-def test_of_a_large_log_at_a_url_only_the_stretch_is_fetched(
+def test_of_a_large_log_at_a_url_only_the_split_is_fetched(
     s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(url_sources, "HEAD_BYTES_NEEDED", 70_000)
     monkeypatch.setattr(url_sources, "LOOK_BACK_BYTES", 1000)
-    monkeypatch.setattr(_stretches, "LOOK_BACK_BYTES", 1000)
+    monkeypatch.setattr(_splits, "LOOK_BACK_BYTES", 1000)
     log = tmp_path / "PGLOG-1-1.log"
     log.write_bytes(b"".join(line(f"LOG:  duration: {number}.5 ms", number=number) for number in range(4000)))
     size, form = log.stat().st_size, format_named("pglog")
@@ -97,7 +97,7 @@ def test_of_a_large_log_at_a_url_only_the_stretch_is_fetched(
     expected = pl.concat([piece.frame("log_events") for piece in whole]).filter(pl.col("byte_offset") >= cut)
     with url_sources.open_local_copy(found, cut, size) as path:
         assert path.read_bytes()[100_000 : cut - 10_000].strip(b"\0") == b""
-        pieces = list(form.parse_stretch(Content(path, cut, size), Hints(), Seam()))
+        pieces = list(form.parse_split(Content(path, cut, size), Hints(), Seam()))
     assert pl.concat([piece.frame("log_events") for piece in pieces]).equals(expected)
     ObjectPlace.of(s3.place("large")).write(log.name, b"shorter")
     with pytest.raises(InputError, match="changed while it was read"), url_sources.open_local_copy(found, 0, cut):

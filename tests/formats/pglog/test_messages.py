@@ -36,7 +36,7 @@ def test_a_plain_message_is_cut() -> None:
 
 
 @given(text=st.binary(max_size=50), data=st.data())
-def test_stretches_are_gathered(text: bytes, data: st.DataObject) -> None:
+def test_slices_are_gathered(text: bytes, data: st.DataObject) -> None:
     ascii_only = bytes(byte & 0x7F for byte in text)
     place = st.integers(0, len(text))
     pairs = data.draw(st.lists(st.tuples(place, place).map(sorted)))

@@ -411,12 +411,12 @@ def test_every_byte_is_accounted_for_and_read_back(tmp_path: Path, log: bytes) -
     for row in got.events.iter_rows(named=True):
         record = data[row["byte_offset"] : row["byte_offset"] + row["byte_length"]]
         assert str(row["severity"]).encode() in record.split(b"\n")[0]
-    stretches = pl.concat(
+    slices = pl.concat(
         [got.events.select("byte_offset", "byte_length"), got.rejects.select("byte_offset", "byte_length")]
     )
-    stretches = stretches.sort("byte_offset")
-    ends = stretches.select(pl.col("byte_offset") + pl.col("byte_length")).to_series()
-    assert stretches.get_column("byte_offset")[1:].to_list() == ends[:-1].to_list()
+    slices = slices.sort("byte_offset")
+    ends = slices.select(pl.col("byte_offset") + pl.col("byte_length")).to_series()
+    assert slices.get_column("byte_offset")[1:].to_list() == ends[:-1].to_list()
 
 
 @pytest.fixture(scope="module")

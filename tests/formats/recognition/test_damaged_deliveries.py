@@ -17,7 +17,7 @@ TEXTS = [plain_texts()[name] for name in ("server.log", "pgbench.out", "iostat.o
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
-    """A file with some bytes changed, a stretch lost, doubled or moved, or cut at the end."""
+    """A file with some bytes changed, a part lost, doubled or moved, or cut at the end."""
     begin, end = sorted(chance.randrange(len(data)) for _ in range(2))
     end = min(end, begin + 300)
     match chance.randrange(6):

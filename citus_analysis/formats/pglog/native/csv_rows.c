@@ -9,7 +9,7 @@ enum {
 };
 
 /* The text between quotes, with doubled quotes replaced by single ones. */
-static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
+static slice_t without_doubled(reader_t *reader, place_t begin, place_t end)
 {
     byte_t *text = reader->text;
     place_t written = reader->spare;
@@ -17,11 +17,11 @@ static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
         text[reader->spare++] = text[place];
         place += text[place] == '"';
     }
-    return (stretch_t){written, reader->spare};
+    return (slice_t){written, reader->spare};
 }
 
 /* The field of csvlog at `*at`, which is moved to its end; false if there is none. */
-static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stretch_t *field)
+static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, slice_t *field)
 {
     const byte_t *text = reader->text;
     place_t place = *at;
@@ -32,18 +32,18 @@ static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stret
             if (place == limit) return false;
             if (place + 1 >= limit || text[place + 1] != '"') break;
         }
-        *field = doubled ? without_doubled(reader, *at + 1, place) : (stretch_t){*at + 1, place};
+        *field = doubled ? without_doubled(reader, *at + 1, place) : (slice_t){*at + 1, place};
         *at = place + 1;
         return true;
     }
     while (place < limit && text[place] != ',' && text[place] != '"' && text[place] != '\n' && text[place] != '\r') place++;
-    *field = (stretch_t){*at, place};
+    *field = (slice_t){*at, place};
     *at = place;
     return place == limit || text[place] != '"';
 }
 
 /* Read the fields of the row at `begin` and the end of the row. Returns the number of fields, 0 if this is not a row. */
-static int csv_fields(reader_t *reader, place_t begin, place_t limit, stretch_t fields[C_MOST], place_t *end)
+static int csv_fields(reader_t *reader, place_t begin, place_t limit, slice_t fields[C_MOST], place_t *end)
 {
     const byte_t *text = reader->text;
     place_t at = begin;
@@ -73,13 +73,13 @@ static bool holds_opener(const byte_t *text, place_t begin, place_t end)
     return false;
 }
 
-static bool is_quoted(const reader_t *reader, stretch_t field)
+static bool is_quoted(const reader_t *reader, slice_t field)
 {
     return field.begin > 0 && reader->text[field.begin - 1] == '"';
 }
 
 /* `10.0.0.1:5432` without the port. */
-static stretch_t without_port(const byte_t *text, stretch_t host)
+static slice_t without_port(const byte_t *text, slice_t host)
 {
     place_t place = host.end;
     while (place > host.begin && is_digit(text[place - 1])) place--;
@@ -88,13 +88,13 @@ static stretch_t without_port(const byte_t *text, stretch_t host)
 }
 
 /* Read the parts of a row's head. */
-static bool csv_head(reader_t *reader, const stretch_t *fields, log_record_t *record)
+static bool csv_head(reader_t *reader, const slice_t *fields, log_record_t *record)
 {
     const byte_t *text = reader->text;
     static const byte_t plain[] = {C_PID, C_SESSION, C_LINE, C_XID};
     for (size_t index = 0; index < sizeof plain; index++)
         if (is_quoted(reader, fields[plain[index]])) return false;
-    stretch_t session = fields[C_SESSION], xid = fields[C_XID];
+    slice_t session = fields[C_SESSION], xid = fields[C_XID];
     for (place_t place = session.begin; place < session.end; place++)
         if (!is_digit(text[place]) && text[place] != '.' && (byte_t)(text[place] - 'a') >= 6) return false;
     if (digits_end(text, xid.begin, xid.end, xid.end - xid.begin) != xid.end) return false;
@@ -110,7 +110,7 @@ static bool csv_head(reader_t *reader, const stretch_t *fields, log_record_t *re
 INTERNAL int32_t read_csv(reader_t *reader, place_t begin, bool loose, place_t *end)
 {
     const byte_t *text = reader->text;
-    stretch_t fields[C_MOST];
+    slice_t fields[C_MOST];
     log_record_t record = none;
     int count = csv_fields(reader, begin, reader->chunk->size, fields, end);
     /* The application is followed by the kind of backend since PostgreSQL 13, and by leader and query since 14. */

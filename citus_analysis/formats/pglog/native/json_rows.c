@@ -15,7 +15,7 @@ static const struct { const char *word; size_t length; } keys[J_OTHER] = {
 };
 
 /* The code of a key, compared with `guess` first: all objects have their keys in the same order. */
-static enum key key_of(const byte_t *text, stretch_t word, int guess)
+static enum key key_of(const byte_t *text, slice_t word, int guess)
 {
     for (int step = 0; step < J_OTHER; step++) {
         int key = (guess + step) % J_OTHER;
@@ -64,7 +64,7 @@ static bool put_escaped(reader_t *reader, place_t digits, place_t limit)
 }
 
 /* The string at `*at`, whose escapes begin at `place`. */
-static bool unescaped(reader_t *reader, place_t *at, place_t place, place_t limit, stretch_t *string)
+static bool unescaped(reader_t *reader, place_t *at, place_t place, place_t limit, slice_t *string)
 {
     static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     byte_t *text = reader->text;
@@ -91,14 +91,14 @@ static bool unescaped(reader_t *reader, place_t *at, place_t place, place_t limi
     return true;
 }
 
-static bool json_string(reader_t *reader, place_t *at, place_t limit, stretch_t *string)
+static bool json_string(reader_t *reader, place_t *at, place_t limit, slice_t *string)
 {
     const byte_t *text = reader->text;
     if (*at >= limit || text[*at] != '"') return false;
     place_t place = special(text, *at + 1, limit);
     if (place >= limit || text[place] < 32) return false;
     if (text[place] == '\\') return unescaped(reader, at, place, limit, string);
-    *string = (stretch_t){*at + 1, place};
+    *string = (slice_t){*at + 1, place};
     *at = place + 1;
     return true;
 }
@@ -112,7 +112,7 @@ static inline place_t after_spaces(const byte_t *text, place_t place, place_t li
 /* The kinds of values in logs. */
 enum value { A_STRING, A_NUMBER, A_NULL, A_FLAG, NO_VALUE };
 
-static enum value json_value(reader_t *reader, place_t *at, place_t limit, stretch_t *value)
+static enum value json_value(reader_t *reader, place_t *at, place_t limit, slice_t *value)
 {
     const byte_t *text = reader->text;
     place_t begin = *at, end;
@@ -126,13 +126,13 @@ static enum value json_value(reader_t *reader, place_t *at, place_t limit, stret
         end = digits_end(text, first, limit, 18);
         if (end == first || (text[first] == '0' && end > first + 1)) return NO_VALUE;
     }
-    *value = (stretch_t){begin, end};
+    *value = (slice_t){begin, end};
     *at = end;
     return found;
 }
 
 /* Read the values of the object at `begin`, by key; absent ones begin at ABSENT. */
-static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch_t values[J_OTHER])
+static bool json_members(reader_t *reader, place_t begin, place_t limit, slice_t values[J_OTHER])
 {
     const byte_t *text = reader->text;
     place_t at = begin;
@@ -141,7 +141,7 @@ static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch
     for (int key = 0; key < J_OTHER; key++) values[key] = nothing;
     if (at >= limit || text[at] != '{') return false;
     do {
-        stretch_t word, value;
+        slice_t word, value;
         at = after_spaces(text, at + 1, limit);
         place_t spare = reader->spare;
         if (!json_string(reader, &at, limit, &word) || reader->spare != spare) return false;
@@ -165,7 +165,7 @@ static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch
 
 INTERNAL int32_t read_json(reader_t *reader, place_t begin, place_t *end)
 {
-    stretch_t values[J_OTHER];
+    slice_t values[J_OTHER];
     log_record_t record = none;
     const byte_t *text = reader->text;
     place_t limit = find(text, begin, reader->chunk->size, '\n');

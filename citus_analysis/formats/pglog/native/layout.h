@@ -163,7 +163,7 @@ typedef struct {
 typedef struct {
     int64_t begin;
     int64_t end;
-} stretch_t;
+} slice_t;
 
 typedef struct {
     int32_t kind;
@@ -226,10 +226,10 @@ typedef struct {
     column_t phase;
     column_t statement_kind;
     column_t capped; /* `values` also has one bit per row */
-    stretch_t *distinct_texts[9];
-    stretch_t *messages;
-    stretch_t *strays;
-    stretch_t *shards; /* row and number of the shards after the first of a statement */
+    slice_t *distinct_texts[9];
+    slice_t *messages;
+    slice_t *strays;
+    slice_t *shards; /* row and number of the shards after the first of a statement */
     int64_t text_counts[9];
     int64_t rows;
     int64_t message_count;

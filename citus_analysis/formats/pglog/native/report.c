@@ -222,10 +222,10 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
         if (values && fitting->kind <= Q_COPY) set_32(&out->values_hash, row, values);
         if (shards.count) set_64(&out->shard_id, row, shards.numbers[0]);
         for (int32_t place = 1; place < shards.count; place++)
-            out->shards[out->shard_count++] = (stretch_t){row, shards.numbers[place]};
+            out->shards[out->shard_count++] = (slice_t){row, shards.numbers[place]};
     }
     if (kind > K_TASK && severity != S_STATEMENT && severity != S_QUERY) {
         set_32(&out->message, row, out->message_count);
-        out->messages[out->message_count++] = (stretch_t){begin, end};
+        out->messages[out->message_count++] = (slice_t){begin, end};
     }
 }

@@ -4,13 +4,13 @@
 /* The severities of details in the order of their rows. */
 static const byte_t detail_severities[DETAILS] = {S_DETAIL, S_HINT, S_QUERY, S_CONTEXT, S_STATEMENT};
 
-static inline void set_filled(scan_t *scan, enum text_column column, int64_t row, stretch_t stretch)
+static inline void set_filled(scan_t *scan, enum text_column column, int64_t row, slice_t slice)
 {
-    if (is_filled(stretch)) set_text(scan, column, row, stretch.begin, stretch.end);
+    if (is_filled(slice)) set_text(scan, column, row, slice.begin, slice.end);
 }
 
 /* Write a row for the record from `begin` to `end` or for one of its details. */
-static int32_t put_row(reader_t *reader, const log_record_t *record, int32_t severity, stretch_t said, place_t begin, place_t end)
+static int32_t put_row(reader_t *reader, const log_record_t *record, int32_t severity, slice_t said, place_t begin, place_t end)
 {
     scan_t *scan = reader->scan;
     output_t *out = scan->out;
@@ -50,7 +50,7 @@ INTERNAL int32_t put_record(reader_t *reader, const log_record_t *record, place_
     return answer;
 }
 
-INTERNAL bool read_severity(reader_t *reader, stretch_t text, int32_t *severity)
+INTERNAL bool read_severity(reader_t *reader, slice_t text, int32_t *severity)
 {
     lines_t *lines = &reader->scan->lines;
     if (!is_filled(text) || (byte_t)(reader->text[text.begin] - 'A') >= 26) return false;
@@ -61,19 +61,19 @@ INTERNAL bool read_severity(reader_t *reader, stretch_t text, int32_t *severity)
     return end == text.end;
 }
 
-INTERNAL bool is_stamp(reader_t *reader, stretch_t text)
+INTERNAL bool is_stamp(reader_t *reader, slice_t text)
 {
     return is_filled(text) &&
            stamp_end(reader->text, text.begin, text.end, true, &reader->scan->lines.memo) == text.end;
 }
 
-INTERNAL bool read_transaction(reader_t *reader, stretch_t text, log_record_t *record)
+INTERNAL bool read_transaction(reader_t *reader, slice_t text, log_record_t *record)
 {
     if (!is_filled(text)) return true;
     return read_vxid(reader->text, text.begin, text.end, &record->backend, &record->local_xid) == text.end;
 }
 
-INTERNAL bool read_number(const byte_t *text, stretch_t field, place_t most, int64_t *number)
+INTERNAL bool read_number(const byte_t *text, slice_t field, place_t most, int64_t *number)
 {
     int64_t found;
     if (!is_filled(field)) return true;

@@ -16,16 +16,16 @@ static bool table_init(table_t *table, uint32_t size)
 }
 
 /* A hash of all bytes, because names of machines often begin and end alike. */
-static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
+static inline uint64_t text_hash(const byte_t *text, slice_t slice)
 {
-    place_t place = stretch.begin, end = stretch.end, length = end - place;
+    place_t place = slice.begin, end = slice.end, length = end - place;
     uint64_t hash = (uint64_t)length;
     for (; end - place >= 8; place += 8) hash = mix(hash ^ load(text + place, 8));
     if (place == end) return hash;
     return mix(hash ^ (length > 8 ? load(text + end - 8, 8) : load(text + place, length)));
 }
 
-static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
+static inline bool same(const byte_t *text, slice_t one, slice_t other)
 {
     place_t length = one.end - one.begin;
     if (length != other.end - other.begin) return false;
@@ -33,7 +33,7 @@ static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
 }
 
 /* Double the size of the table of a column. */
-static bool table_grow(table_t *table, const byte_t *text, const stretch_t *distinct)
+static bool table_grow(table_t *table, const byte_t *text, const slice_t *distinct)
 {
     table_t larger;
     if (!table_init(&larger, 2 * (table->mask + 1))) return false;
@@ -50,17 +50,17 @@ static bool table_grow(table_t *table, const byte_t *text, const stretch_t *dist
 }
 
 /* The number of a short text among the distinct ones of its column in this chunk; the last one is tried first. */
-INTERNAL int32_t text_number(scan_t *scan, enum text_column column, stretch_t stretch)
+INTERNAL int32_t text_number(scan_t *scan, enum text_column column, slice_t slice)
 {
-    stretch_t *distinct = scan->out->distinct_texts[column];
+    slice_t *distinct = scan->out->distinct_texts[column];
     table_t *table = &scan->texts[column];
     int32_t number = scan->recent[column];
-    if (number >= 0 && same(scan->text, stretch, distinct[number])) return number;
-    uint32_t slot = (uint32_t)text_hash(scan->text, stretch) & table->mask;
+    if (number >= 0 && same(scan->text, slice, distinct[number])) return number;
+    uint32_t slot = (uint32_t)text_hash(scan->text, slice) & table->mask;
     for (; (number = table->slots[slot]) != EMPTY; slot = (slot + 1) & table->mask)
-        if (same(scan->text, stretch, distinct[number])) return scan->recent[column] = number;
+        if (same(scan->text, slice, distinct[number])) return scan->recent[column] = number;
     number = (int32_t)scan->out->text_counts[column]++;
-    distinct[number] = stretch;
+    distinct[number] = slice;
     table->slots[slot] = number;
     if (2 * ++table->used > table->mask && !table_grow(table, scan->text, distinct)) scan->failed = true;
     return scan->recent[column] = number;

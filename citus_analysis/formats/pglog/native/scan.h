@@ -42,7 +42,7 @@ INTERNAL scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *
 INTERNAL int32_t scan_free(scan_t *scan);
 
 /* The number of a short text among the distinct ones of its column in this chunk; the last one is tried first. */
-INTERNAL int32_t text_number(scan_t *scan, enum text_column column, stretch_t stretch);
+INTERNAL int32_t text_number(scan_t *scan, enum text_column column, slice_t slice);
 
 static inline void mark(column_t *column, int64_t row) { column->valid[row >> 3] |= (byte_t)(1 << (row & 7)); }
 static inline void set_64(column_t *column, int64_t row, int64_t value)
@@ -69,7 +69,7 @@ static inline void set_duration(column_t *column, int64_t row, int64_t microseco
 }
 static inline void set_text(scan_t *scan, enum text_column column, int64_t row, place_t begin, place_t end)
 {
-    set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
+    set_32(&scan->out->texts[column], row, text_number(scan, column, (slice_t){begin, end}));
 }
 
 /* The template that fits a statement, made if there is none; sets `shards` and `values` to the statement's. */

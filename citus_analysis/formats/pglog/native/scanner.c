@@ -81,7 +81,7 @@ static void walk(scan_t *scan, const chunk_t *chunk)
         } else if (astray) {
             part = STRAYS;
             run++;
-            out->strays[run] = (stretch_t){place, size};
+            out->strays[run] = (slice_t){place, size};
         } else if (scan->messages && part == RECORDS) {
             continue_message(scan, place, content_end);
         }
@@ -137,7 +137,7 @@ int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds
     return scan_free(scan);
 }
 
-void pglog_gather(const byte_t *text, int64_t count, const stretch_t *places, byte_t *data)
+void pglog_gather(const byte_t *text, int64_t count, const slice_t *places, byte_t *data)
 {
     for (int64_t index = 0; index < count; index++) {
         size_t length = (size_t)(places[index].end - places[index].begin);

@@ -24,8 +24,8 @@ EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output
 EXPORTED int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
                                   output_t *output);
 
-/* Copy stretches of a text one after the other; `data` has room for all. */
-EXPORTED void pglog_gather(const byte_t *text, int64_t count, const stretch_t *places, byte_t *data);
+/* Copy slices of a text one after the other; `data` has room for all. */
+EXPORTED void pglog_gather(const byte_t *text, int64_t count, const slice_t *places, byte_t *data);
 
 /* The number of lines that begin a record, or OUT_OF_MEMORY. */
 EXPORTED int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix);

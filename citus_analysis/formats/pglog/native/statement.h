@@ -4,9 +4,9 @@
  * at most one kind of token until the next token is known.
  *
  * A benchmark sends the same few statements with different constants. The first statement of a kind therefore leaves a
- * template: the stretches of text between its constants and shard numbers. A statement with the same stretches, and a
+ * template: the slices of text between its constants and shard numbers. A statement with the same slices, and a
  * constant or a shard number in every gap, has the same tokens: a token depends on the text before it only through the
- * kind of the token before, which the stretches determine.
+ * kind of the token before, which the slices determine.
  */
 
 #ifndef PGLOG_STATEMENT_H

@@ -1,4 +1,4 @@
-"""A log read in stretches gives the rows that it gives when it is read in one piece."""
+"""A log read in splits gives the rows that it gives when it is read in one piece."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from citus_analysis.formats import Content, Hints, Parsed, detect_format
 from citus_analysis.formats.parsing.cuttable import CuttableFormat, Seam
-from citus_analysis.formats.pglog import chunking as _stretches
+from citus_analysis.formats.pglog import chunking as _splits
 
 from .logs import line, together, written
 from .row_logs import csv_row, damaged, json_line
@@ -23,19 +23,19 @@ TABLES = ("log_events", "checkpoints", "plans", "plan_nodes", "rejects")
 PLAN = "duration: 3.250 ms  plan:\n\tQuery Text: SELECT 1\n\tSeq Scan on t  (cost=0.00..35.50 rows=2550 width=4)"
 
 
-def stretches(content: Content, stretch_bytes: int) -> tuple[list[Parsed], list[Seam]]:
-    """All pieces, and the seams of the stretches that gave them."""
+def splits(content: Content, split_bytes: int) -> tuple[list[Parsed], list[Seam]]:
+    """All pieces, and the seams of the splits that gave them."""
     form = format_of(content)
-    cuts = form.cuts(content, Hints(), stretch_bytes)
+    cuts = form.cuts(content, Hints(), split_bytes)
     pieces: list[Parsed] = []
     seams: list[Seam] = []
     for begin, end in pairwise((0, *cuts, content.path.stat().st_size)):
-        stretch, seam = replace(content, begin=begin, end=end), Seam()
-        pieces += form.parse_stretch(stretch, Hints(), seam)
+        split, seam = replace(content, begin=begin, end=end), Seam()
+        pieces += form.parse_split(split, Hints(), seam)
         before = sum(seam.numbered for seam in seams)
         seams.append(seam)
         if seam.numbered:
-            again = list(form.parse_numbered(stretch, Hints(), before))
+            again = list(form.parse_numbered(split, Hints(), before))
             assert sum(piece.parsed_bytes + piece.noise_bytes for piece in again) == end - begin
             pieces += [Parsed(piece.tables, 0) for piece in again]
     return [*pieces, *form.parse_together(seams)], seams
@@ -60,10 +60,10 @@ def account(pieces: list[Parsed]) -> tuple[int, int, int]:
     )
 
 
-def assert_equal(path: Path, stretch_bytes: int) -> int:
-    """Compare, unless a stretch says that it cannot be read alone; return the number of stretches compared."""
+def assert_equal(path: Path, split_bytes: int) -> int:
+    """Compare, unless a split says that it cannot be read alone; return the number of splits compared."""
     content = Content(path)
-    pieces, seams = stretches(content, stretch_bytes)
+    pieces, seams = splits(content, split_bytes)
     if not all(seam.alone for seam in seams):
         return 0
     whole = list(format_of(content).parse(content, Hints()))
@@ -112,7 +112,7 @@ def json_log(random: Random, rows: int) -> bytes:
     ],
     ids=["text", "text from the start", "csv", "json"],
 )
-def test_stretches_together_are_the_log(
+def test_splits_together_are_the_log(
     made: Callable[[Random, int], bytes],
     name: str,
     look_back: int,
@@ -120,7 +120,7 @@ def test_stretches_together_are_the_log(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_stretches, "LOOK_BACK_BYTES", look_back)
+    monkeypatch.setattr(_splits, "LOOK_BACK_BYTES", look_back)
     compared = 0
     for seed in range(2):
         random = Random(seed)
@@ -136,12 +136,12 @@ def test_a_detail_after_the_cut_finds_its_record_before_it(tmp_path: Path, monke
     path = written(tmp_path, b"".join([*others[:20], record, *others[20:], detail, *others]))
     assert assert_equal(path, 400) > 5
     # Its record is farther away than it is looked for: the log must be read in one piece.
-    monkeypatch.setattr(_stretches, "LOOK_BACK_BYTES", 300)
-    _, seams = stretches(Content(path), 400)
+    monkeypatch.setattr(_splits, "LOOK_BACK_BYTES", 300)
+    _, seams = splits(Content(path), 400)
     assert [seam.alone for seam in seams].count(False) == 1
 
 
-def test_records_longer_than_a_stretch(tmp_path: Path) -> None:
+def test_records_longer_than_a_split(tmp_path: Path) -> None:
     long = line("LOG:  statement: SELECT\n" + "\n".join("\tabc" for _ in range(50_000)))
     path = written(tmp_path, line("LOG:  a") + long + line("LOG:  c") * 3)
     assert assert_equal(path, 20_000) == 2
