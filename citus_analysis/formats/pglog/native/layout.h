@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x28c677f3fc86405
+#define LAYOUT_HASH 0x745a18a699dd231
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
