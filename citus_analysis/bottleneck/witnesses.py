@@ -21,6 +21,7 @@ from citus_analysis.core.frames import TableSource, convert_to_polars, scan_sour
 #: Column -> the factor in words.
 WITNESSES: Final = {
     "machine_speed": "speed of the machines",
+    "memory_time": "time to read memory",
     "disk_time": "time to force a page to the disk",
     "foreign_work": "foreign work",
     "stolen_time": "stolen CPU time",
@@ -29,7 +30,8 @@ WITNESSES: Final = {
 }
 #: Column -> the sign of the effect that it can have on the throughput.
 WITNESS_DIRECTIONS: Final = {
-    "machine_speed": 1, "disk_time": -1, "foreign_work": -1, "stolen_time": -1, "start_up": -1, "cold_cache": -1
+    "machine_speed": 1, "memory_time": -1, "disk_time": -1, "foreign_work": -1, "stolen_time": -1, "start_up": -1,
+    "cold_cache": -1,
 }  # fmt: skip
 #: Those of the run itself, which a compared change may cause: no comparison is corrected by them.
 RUN_WITNESSES: Final = ("start_up", "cold_cache")
@@ -59,11 +61,13 @@ def measure_witnesses(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, fo
         foreign: result of :func:`citus_analysis.bottleneck.machine_work.find_foreign_work`.
 
     Returns:
-        One row per run: `resource`, `run_id`, `machine_speed` (natural logarithm of that of the runs), `disk_time`
-        (natural logarithm of the microseconds to force a page to the disk, mean of the machines), `foreign_work` (per
-        cent of the machines' CPU time, mean), `stolen_time` (per cent, mean of the machines), `start_up` (per cent of
-        the run, lost at its begin), `cold_cache` (blocks that the servers did not find in their shared buffers: not a
-        part of those that they asked for, because a slow run asks for fewer). What was not measured of a run is null.
+        One row per run: `resource`, `run_id`, `machine_speed` (natural logarithm of that of the runs), `memory_time`
+        (natural logarithm of the CPU time that a read of memory took over that of an addition, means of the samples,
+        mean of the machines: where a hypervisor maps pages anew, some samples are slow), `disk_time` (natural logarithm
+        of the microseconds to force a page to the disk, mean of the machines), `foreign_work` (per cent of the
+        machines' CPU time, mean), `stolen_time` (per cent, mean of the machines), `start_up` (per cent of the run,
+        lost at its begin), `cold_cache` (blocks that the servers did not find in their shared buffers: not a part of
+        those that they asked for, because a slow run asks for fewer). What was not measured of a run is null.
     """
     canaries = measure_canaries(tables["canaries"], runs)
     known = foreign.runs.filter(pl.col("method") != _UNKNOWN)
@@ -72,6 +76,7 @@ def measure_witnesses(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, fo
     found = runs.select(RUN).unique(maintain_order=True)
     for facts in (
         runs.select(*RUN, pl.col("machine_speed").log()).unique(RUN, keep="first"),
+        _measure_memory_time(canaries),
         _average_over_machines(canaries.filter(pl.col("work") == "disk"), "duration", "disk_time"),
         known.group_by(RUN).agg(foreign_work=pl.col("share_percent").fill_null(0.0).mean()),
         steal.group_by(RUN).agg(stolen_time=pl.col("steal_percent").mean()),
@@ -98,18 +103,27 @@ def measure_machine_speed(canaries: pl.DataFrame, runs: pl.DataFrame) -> pl.Data
 
 
 def measure_canaries(canaries: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The canary of each run, node and work: medians over its samples, because a sample may be interrupted.
+    """The canary of each run, node and work.
 
     Returns:
-        `resource`, `run_id`, `node`, `work`, `speed` (natural logarithm of the units per second of CPU time),
-        `duration` (natural logarithm of the microseconds per unit), `samples`.
+        `resource`, `run_id`, `node`, `work`, `speed` (natural logarithm of the units per second of CPU time) and
+        `duration` (natural logarithm of the microseconds per unit), medians over the samples, because a sample may be
+        interrupted; `cpu_time` (natural logarithm of the mean microseconds of CPU time per unit), `samples`.
     """
     inside = align_to_runs(canaries.filter(pl.col("operations") > 0, pl.col("cpu_us") > 0, pl.col("wall_us") > 0), runs)
     speed = (pl.col("operations") / pl.col("cpu_us") * 1e6).log().median()
     duration = (pl.col("wall_us") / pl.col("operations")).log().median()
     node, work = pl.col("node").cast(pl.String), pl.col("work").cast(pl.String)
     measured = inside.group_by(*RUN, node, work, maintain_order=True)
-    return measured.agg(speed=speed, duration=duration, samples=pl.len())
+    cpu_time = (pl.col("cpu_us").sum() / pl.col("operations").sum()).log()
+    return measured.agg(speed=speed, duration=duration, cpu_time=cpu_time, samples=pl.len())
+
+
+def _measure_memory_time(canaries: pl.DataFrame) -> pl.DataFrame:
+    """`memory_time`: of two works, the mean of twice the one and minus twice the other is their difference."""
+    sign = pl.when(work="memory").then(2.0).when(work="cpu").then(-2.0)
+    signed = canaries.with_columns(signed=sign * pl.col("cpu_time")).drop_nulls("signed")
+    return _average_over_machines(signed, "signed", "memory_time")
 
 
 def measure_start_up(series: pl.DataFrame) -> pl.DataFrame:

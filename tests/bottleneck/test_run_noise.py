@@ -89,8 +89,11 @@ def conform(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     return TABLES[name].conform(frame.with_columns(pl.col(one).cast(TABLES[name][one].dtype) for one in frame.columns))
 
 
-def recorded_runs(speeds: np.ndarray, rates: np.ndarray) -> Tables:
-    """Two systems with runs of 20 s in turns, beside which the canary ran at these speeds."""
+def recorded_runs(speeds: np.ndarray, rates: np.ndarray, slow_reads: np.ndarray | None = None) -> Tables:
+    """Two systems with runs of 20 s in turns, beside which the canary ran at these speeds.
+
+    In every fourth sample of a run, reads of memory took `slow_reads` times as long.
+    """
     rows, canaries = [], []
     for at, (speed, rate) in enumerate(zip(speeds.ravel(), rates.ravel(), strict=True)):
         system, begin = "ab"[at % 2], START + timedelta(seconds=30 * at)
@@ -118,6 +121,8 @@ def recorded_runs(speeds: np.ndarray, rates: np.ndarray) -> Tables:
         for second in range(1, 20):
             for work in CANARY_WORKS:
                 used = 500.0 / speed if work in CANARY_WORKS[:3] else 50.0
+                if slow_reads is not None and work == "memory" and second % 4 == 0:
+                    used *= float(slow_reads.ravel()[at])
                 canaries.append(
                     {
                         "source_id": run_id,
@@ -156,6 +161,16 @@ def test_a_comparison_is_corrected_by_the_speed_of_the_machine() -> None:
     text = format_noise(found)
     assert "Corrected by speed of the machines, 1 of 1 comparison is decided" in text
     assert found.to_dict()["named"] == ["speed of the machines"]
+
+
+def test_memory_that_is_slow_at_times_is_told_from_a_slow_machine() -> None:
+    """The median of the samples does not see it, and so the speed of the machine does not."""
+    random = np.random.default_rng(5)
+    slow_reads = np.exp(random.uniform(0, 3, (10, 2)))
+    rates = 100 * slow_reads**-0.2 * np.exp(random.normal(0, 0.02, (10, 2)))
+    found = noise(recorded_runs(np.ones((10, 2)), rates, slow_reads), "system")
+    assert found.named == ("time to read memory",)
+    assert found.corrected_by == ("time to read memory",)
 
 
 def test_a_slower_machine_is_told_apart_from_the_change() -> None:

@@ -31,8 +31,9 @@ def command(
     """Say where the variance between runs of one configuration comes from, and what comparisons are without it.
 
     Sources are blocks or the order in time, checkpoints, autovacuum, the placement of sessions, and what was measured
-    beside the runs: the speed of the machines (by the runner's canary), foreign work and stolen CPU time. Comparisons
-    are corrected by the sources that chance does not explain; the verdict without correction stands beside.
+    beside the runs: the speed of the machines and of their memory (by the runner's canary), foreign work and stolen
+    CPU time. Comparisons are corrected by the sources that chance does not explain; the verdict without correction
+    stands beside.
     """
     from citus_analysis.bottleneck import noise
     from citus_analysis.bottleneck.run_noise import format_noise
