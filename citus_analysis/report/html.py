@@ -210,8 +210,9 @@ def replace_system_names(notebook: Notebook) -> Notebook:
             text = json.dumps(cell["outputs"], ensure_ascii=False)
             text = pattern.sub(lambda found: words[found[0]], text)
             for said in words.values():
-                # A sentence that begins with system and operation need not say the operation again.
-                text = text.replace(f"{said}, {said.partition(' on ')[0]}: ", f"{said}: ")
+                # The words for a system begin with its operation, which a sentence need not say again.
+                operation = said.partition(" on ")[0]
+                text = text.replace(f"{said}, {operation}: ", f"{said}: ").replace(f"{operation} of {said}", said)
             text = _UNBROKEN_LONG_CELL.sub(r"\1long\2", text)
             cell["outputs"] = json.loads(text)  # noqa: TID251 - the text above
     return notebook

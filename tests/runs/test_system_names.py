@@ -46,14 +46,14 @@ def test_names_that_people_gave_and_equal_words_stay() -> None:
 
 def test_names_within_paths_and_other_names_stay() -> None:
     systems = {"a-w1": "SELECT on 1 worker", "a-w1-x": "SELECT on 1 worker, <x>"}
-    said = "a-w1, SELECT: slow; a-w1-x; a-w1/raw/a-w1.log; b-a-w1; <td>a-w1</td>"
+    said = "a-w1, SELECT: slow; SELECT of a-w1; a-w1-x; a-w1/raw/a-w1.log; b-a-w1; <td>a-w1</td>"
     place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": said}}
     # A notebook with the parts that are looked at, and no others.
     cells = [{"cell_type": "code", "outputs": [place]}]
     notebook = replace_system_names(cast(Notebook, {"cells": cells}))
     (output,) = notebook["cells"][0]["outputs"]
     assert output["data"]["text/html"] == (
-        "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
+        "SELECT on 1 worker: slow; SELECT on 1 worker; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
         "<td>SELECT on 1 worker</td>"
     )
 
