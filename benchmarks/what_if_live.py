@@ -451,6 +451,7 @@ def compare(predictions: Mapping[str, object], throughputs: Mapping[str, float])
         "wrong_signs": sum((ratio > 1) != (measured > 1) for ratio, measured in decided),
         "median_width": float(np.median([high / low for _, low, high, _ in ratios])) if known else None,
         "rows": rows,
+        "throughputs_ops_s": dict(sorted(throughputs.items())),
     }
 
 

@@ -75,7 +75,7 @@ def open_nameless_file() -> int | None:
 
     None: no such folder can be written to.
     """
-    for folder in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):  # noqa: S108 - the folders that `tempfile` uses
+    for folder in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):  # noqa: S108 - folders that `tempfile` tries, too
         path = f"{folder or '/tmp'}/canary-{os.getpid()}"  # noqa: S108 - O_EXCL refuses a file or link that is there
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -212,7 +212,7 @@ def take_samples(interval_s: float, samples_per_write: int) -> None:
     for one in (signal.SIGTERM, signal.SIGHUP):
         # The last line is written at the end.
         signal.signal(one, lambda *_: sys.exit(0))
-    others = OtherPrograms() if os.path.exists("/proc/self/stat") else None  # noqa: PTH110 - as above
+    others = OtherPrograms() if os.path.exists("/proc/self/stat") else None  # noqa: PTH110 - importing pathlib costs milliseconds
     file = open_nameless_file()
     try:
         while os.getppid() == parent:

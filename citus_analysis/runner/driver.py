@@ -107,7 +107,7 @@ class Driver(Protocol):
             folder: private folder for files that the command needs; removed after the run.
         """
 
-    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 - commands choose by the run
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 - for drivers that override it
         """The commands that make the tables of a workload of the experiment's own.
 
         Args:
@@ -117,15 +117,15 @@ class Driver(Protocol):
         """
         return SetUp()
 
-    def select_queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 - of some
+    def select_queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 - for drivers that override it
         """The nodes that the run's load generators are to query, of those that they may connect to; default: all."""
         return connection
 
-    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 - of some
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 - for drivers that override it
         """Remarks on nodes that `generators` load generators do not reach as requested; empty if they reach all."""
         return []
 
-    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 - of some
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 - for drivers that override it
         """End a monitor client at once when its main clients are done, with a summary if it can still print one.
 
         Args:
@@ -135,7 +135,7 @@ class Driver(Protocol):
         """
         processes.stop(monitor)
 
-    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 - of some
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 - for drivers that override it
         """The rate closest to the requested one that the client can keep with this number of threads."""
         return rate_ops_s
 
