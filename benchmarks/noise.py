@@ -486,7 +486,7 @@ def summarize_injected(studies: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 SCALE, CLIENTS, SETTLING_S = 5, 4, 5
 SCRIPTS: Final = ("select-only", "simple-update")
 #: Minutes of all scripts unless others are asked for, and seconds to start a server.
-LONGEST_MIN, STARTING_S = 6, 10
+CANARY_MIN, STARTING_S = 6, 10
 #: Of four turns, those in which the canary works: what changes steadily is then the same for both.
 AWAKE: Final = (0, 3)
 #: Part of the largest and of the smallest differences that a mean leaves out: a turn may be disturbed.
@@ -645,7 +645,8 @@ def main() -> None:
         try:
             if part == "canary":
                 scripts = given.script or SCRIPTS
-                seconds = round(60 * min(given.minutes, LONGEST_MIN) / len(scripts)) - STARTING_S
+                minutes = CANARY_MIN if given.minutes == math.inf else given.minutes
+                seconds = round(60 * minutes / len(scripts)) - STARTING_S
                 for script in scripts:
                     cost = measure_cost_of_canary(folder / script, script, seconds, given.turn, given.pace)
                     others = [one for one in kept.get("canary", []) if one["script"] != script]
