@@ -66,8 +66,7 @@ def estimate_nested_interval(
 
     Operations of one run share its conditions, so an interval for independent operations would be that of the run, not
     of the system. The bootstrap of runs and operations has too small a coverage for few runs (3 runs: 76 %); t on one
-    value per run has the right one (docs/statistics.md has the table). The estimate is the mean of the runs'
-    statistics.
+    value per run has the right one (`python -m benchmarks.stats`). The estimate is the mean of the runs' statistics.
 
     Args:
         groups: one array of operations per run.
