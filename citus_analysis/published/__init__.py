@@ -5,7 +5,7 @@
 - `published_systems`: an overview of the published systems;
 - `study_published`: a published table computed again.
 
-docs/published.md lists the sources, the format, the names of metrics and the checks.
+docs/published.md lists the names of metrics and the checks, `data/published/README.md` the sources.
 
 The package has the same name as its main function, so the package itself can be called.
 

@@ -181,7 +181,7 @@ FORM = f"csv {RUNS}, driver_1_ops_s + driver_2_ops_s, connections {{}}, {{}}, in
 
 
 def test_of_the_thesis_the_known_errors_are_found_and_nothing_else(tmp_path: Path) -> None:
-    """As docs/published.md says: no deviation follows; mean and interval follow with 4,000 and 7,000 connections.
+    """No deviation follows; mean and interval follow with 4,000 and 7,000 connections.
 
     The mean of 7,000 is 270,723.55, and its digits were cut off.
     """
