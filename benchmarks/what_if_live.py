@@ -13,6 +13,12 @@
 - `stop` ends the servers.
 
 Every step goes on where it was interrupted.
+
+`results/what_if_live.json` (Citus 13.2.2) is of an earlier model, which was corrected by what it missed: owner routing
+of writes (the time of a local simple query contains its commit; refused since), owner routing of SELECT on four workers
+(messages between nodes are work that traces do not show), and cached connections (renewals go by time, not by
+statements, of which the other clients send 25 times as many as the sampled one). The corrected model is that of
+`results/what_if_live_citus14.json`.
 """
 
 from __future__ import annotations
