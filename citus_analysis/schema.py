@@ -28,21 +28,27 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from citus_analysis.core.possible_values import CPU_TIME, LOADS, Product, Relation, ShareRelation, ValueBounds, Whole
 from citus_analysis.core.table_definition import (
     CATEGORY,
+    CPU_TIME,
     FLAG,
     HASH,
     IDENTITY_COLUMNS,
     INT32,
     INT64,
+    LOADS,
     PARTITION_KEY,
     REAL,
     TEXT,
     TIME,
     Column,
+    Product,
+    Relation,
     Rows,
+    ShareRelation,
     Table,
+    ValueBounds,
+    Whole,
     make_enum_type,
 )
 

@@ -24,9 +24,9 @@ from citus_analysis.bottleneck.samples import (
     align_to_runs,
     build_run_windows,
     select_cpu_over_time,
+    select_in_range_samples,
 )
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
-from citus_analysis.core.possible_values import select_in_range_samples
 from citus_analysis.errors import UsageError
 from citus_analysis.stats.distributions import compute_chi2_tail
 

@@ -22,10 +22,11 @@ from citus_analysis.bottleneck.samples import (
     add_configuration_columns,
     align_to_runs,
     build_run_windows,
+    has_out_of_range_values,
     make_first_true_expr,
+    select_in_range_samples,
 )
 from citus_analysis.bottleneck.waits import time_shares
-from citus_analysis.core.possible_values import has_out_of_range_values, select_in_range_samples
 from citus_analysis.errors import UsageError, require_known
 from citus_analysis.runs.concurrency import compute_concurrency
 from citus_analysis.stats import mean_interval

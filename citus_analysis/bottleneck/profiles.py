@@ -13,9 +13,8 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples import make_first_true_expr, select_cpu_over_time
+from citus_analysis.bottleneck.samples import make_first_true_expr, null_out_of_range_values, select_cpu_over_time
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
-from citus_analysis.core.possible_values import null_out_of_range_values
 from citus_analysis.errors import UsageError, require_known
 from citus_analysis.runs.set_ups import add_operation_column
 from citus_analysis.texts.words import format_cluster_size, pluralize

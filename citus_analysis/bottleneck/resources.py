@@ -34,17 +34,15 @@ from citus_analysis.bottleneck.samples import (
     align_to_runs,
     build_run_windows,
     describe_unplaced_samples,
+    has_out_of_range_values,
     make_busy_percent_expr,
     make_sampling_interval_s_expr,
+    null_out_of_range_values,
+    select_in_range_samples,
     select_one_source,
     select_throttling_over_time,
 )
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, return_callers_frame_kind
-from citus_analysis.core.possible_values import (
-    has_out_of_range_values,
-    null_out_of_range_values,
-    select_in_range_samples,
-)
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.formats.activity import is_from_node
 from citus_analysis.runs.selection import check_known, matching

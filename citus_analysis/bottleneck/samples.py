@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, convert_to_polars, return_callers_frame_kind
-from citus_analysis.core.possible_values import null_out_of_range_values
+from citus_analysis.core.table_definition import DOUBTFUL, DOUBTFUL_SEPARATOR
 from citus_analysis.errors import UsageError
 from citus_analysis.texts.words import join_words, pluralize
 
@@ -24,6 +24,53 @@ NODE: Final = (*RUN, "node")
 _MS_PER_S: Final = 1000
 #: One series of samples: a file, and within it one device.
 _SERIES: Final = ("resource", "source_id", "device")
+
+
+def null_out_of_range_values(samples: pl.DataFrame) -> pl.DataFrame:
+    """Samples whose doubtful values are null; frames without the column `doubtful` are returned as they are.
+
+    Example:
+        >>> import polars as pl
+        >>> samples = pl.DataFrame({"idle_percent": [0.0, 97.0], "doubtful": ["idle_percent", None]})
+        >>> null_out_of_range_values(samples)["idle_percent"].to_list()
+        [None, 97.0]
+    """
+    if DOUBTFUL not in samples.columns or samples[DOUBTFUL].null_count() == samples.height:
+        return samples
+    named = pl.col(DOUBTFUL).cast(pl.String).str.split(DOUBTFUL_SEPARATOR)
+    names = samples.select(named.explode().drop_nulls().unique()).to_series().to_list()
+    kept = {name: ~named.list.contains(name).fill_null(value=False) for name in names if name in samples.columns}
+    return samples.with_columns(pl.when(sound).then(pl.col(name)).alias(name) for name, sound in kept.items())
+
+
+def has_out_of_range_values(samples: pl.DataFrame, *names: str) -> pl.Series:
+    """Whether one of some values of a row is doubtful, and with it what is computed from all of them.
+
+    Example:
+        >>> import polars as pl
+        >>> samples = pl.DataFrame({"doubtful": ["reads_per_s, read_kb_s", "read_kb_s", None]})
+        >>> has_out_of_range_values(samples, "reads_per_s", "writes_per_s").to_list()
+        [True, False, False]
+    """
+    if DOUBTFUL not in samples.columns or samples[DOUBTFUL].null_count() == samples.height:
+        return pl.repeat(False, samples.height, dtype=pl.Boolean, eager=True)
+    named = samples[DOUBTFUL].cast(pl.String).str.split(DOUBTFUL_SEPARATOR)
+    return named.list.set_intersection(list(names)).list.len().fill_null(0) > 0
+
+
+def select_in_range_samples(samples: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The rows of samples in which none of some values is doubtful, for sums over the rows of a sample.
+
+    Example:
+        >>> import polars as pl
+        >>> rows = {"source_id": "s", "sample": [0, 0, 1], "doubtful": [None, "read_kb_s", None]}
+        >>> select_in_range_samples(pl.DataFrame(rows), ["read_kb_s"])["sample"].to_list()
+        [1]
+    """
+    lost = has_out_of_range_values(samples, *names)
+    if not lost.any():
+        return samples
+    return samples.join(samples.filter(lost), on=["source_id", "sample"], how="anti", maintain_order="left")
 
 
 def make_sampling_interval_s_expr(samples: pl.DataFrame) -> pl.Expr:

@@ -30,10 +30,10 @@ from citus_analysis.formats.parsing.lines import (
     reject_oversized,
     reject_runs,
 )
-from citus_analysis.formats.parsing.redacted_columns import redact_expr
 from citus_analysis.formats.parsing.time_zones import LocalTime
 from citus_analysis.formats.parsing.times import time_expr
 from citus_analysis.formats.pglog.prefix import convert_clock_to_utc, parse_clock
+from citus_analysis.redaction import redact_expr
 from citus_analysis.schema import TABLES
 
 _HEAD: Final = (

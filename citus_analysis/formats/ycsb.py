@@ -48,10 +48,10 @@ from citus_analysis.formats.parsing.client_reports import (
 )
 from citus_analysis.formats.parsing.format import TIMEZONE, Format, Hints, Parsed, Signature, StartMarker
 from citus_analysis.formats.parsing.lines import line_frame, make_first_true_expr, read_uniform, reject_runs
-from citus_analysis.formats.parsing.redacted_columns import redact_series
 from citus_analysis.formats.parsing.time_zones import get_timezone
 from citus_analysis.formats.parsing.times import convert_local_to_utc
 from citus_analysis.operations import COMPOUND, FAILED, INTENDED, OVERALL, is_counted_once
+from citus_analysis.redaction import redact_series
 from citus_analysis.units import US_PER_MS
 
 # Classification of the lines of a YCSB client's output.

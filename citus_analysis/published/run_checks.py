@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from citus_analysis.core.frames import Frame, TableSource, convert_to_polars, scan_source_table
-from citus_analysis.core.possible_values import DOUBTFUL
+from citus_analysis.core.table_definition import DOUBTFUL
 from citus_analysis.operations import INTENDED, is_counted_once, is_operation
 from citus_analysis.published.checks import BUSY, DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES, Finding, find_worst_severity
 from citus_analysis.runs.concurrency import compute_concurrency
@@ -71,7 +71,7 @@ def name_part_of_run(cells: Cells, part: object) -> Cells:
 # Values of samplers that cannot be: findings that lead to the lines in which they were printed.
 #
 # The values are those that the column `doubtful` of a table of samples names
-# (:mod:`citus_analysis.core.possible_values`); they enter no mean.
+# (:mod:`citus_analysis.core.table_definition`); they enter no mean.
 
 _SAMPLED: Final = tuple(name for name, table in TABLES.items() if DOUBTFUL in table)
 _ORIGIN: Final = ("resource", "run_id", "source_id")

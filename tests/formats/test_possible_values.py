@@ -8,7 +8,7 @@ import pytest
 
 from citus_analysis.bottleneck import mean_symbols
 from citus_analysis.bottleneck.resources import compute_resource_utilization
-from citus_analysis.core.possible_values import null_out_of_range_values
+from citus_analysis.bottleneck.samples import null_out_of_range_values
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.published import audit_runs

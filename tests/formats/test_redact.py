@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from citus_analysis.formats.parsing.format import EXCERPT_CHARS, Parsed, Reject, reject_rows
-from citus_analysis.formats.parsing.redacted_columns import redact_batch
+from citus_analysis.redaction import redact_batch
 
 
 def excerpts_of(rejects: list[Reject]) -> list[str]:

@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.core.arrow_arrays import make_word_array
-from citus_analysis.formats.parsing.redacted_columns import may_hold_secret, redact_series
-from citus_analysis.redaction import MARKERS, SUSPICIOUS, redact, redact_name, redact_path, redact_values
+from citus_analysis.redaction import (
+    MARKERS,
+    SUSPICIOUS,
+    may_hold_secret,
+    redact,
+    redact_name,
+    redact_path,
+    redact_series,
+    redact_values,
+)
 
 FORMS = {
     # property files, command lines, environments

@@ -91,6 +91,8 @@ if TYPE_CHECKING:
     from isal import isal_zlib
     from lz4.frame import LZ4FrameDecompressor
 
+    from citus_analysis.core.type_aliases import Integers
+
     Decompressor: TypeAlias = bz2.BZ2Decompressor | lzma.LZMADecompressor | LZ4FrameDecompressor
 
 #: Compressed bytes that are read at once.
@@ -429,6 +431,21 @@ class Cut(Protocol):
             data: the bytes read.
             lines_only: `data` is only the last lines of the block; the result is 0 if more bytes are needed.
         """
+
+
+def find_line_starts(data: bytes) -> Integers:
+    r"""Offset of each line, and after them the length of `data`.
+
+    Example:
+        >>> find_line_starts(b"a\nb").tolist(), find_line_starts(b"").tolist()
+        ([0, 2, 3], [0])
+    """
+    import numpy as np
+
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
+    whole = len(ends) > 0 and ends[-1] == len(data)
+    last = [] if whole or not data else [len(data)]
+    return np.concatenate([[0], ends, last]).astype(np.int64)
 
 
 def find_last_line_end(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - the signature of `Cut`

@@ -14,7 +14,14 @@ import numpy as np
 
 from citus_analysis.core.parallel import prefetch_in_thread
 from citus_analysis.core.type_aliases import Integers
-from citus_analysis.formats.deliveries.content import BLOCK_BYTES, LINE_CAP, MARKS, Content, StreamReader
+from citus_analysis.formats.deliveries.content import (
+    BLOCK_BYTES,
+    LINE_CAP,
+    MARKS,
+    Content,
+    StreamReader,
+    find_line_starts,
+)
 from citus_analysis.formats.deliveries.line_prefixes import LinePrefix
 from citus_analysis.formats.deliveries.log_services import Export
 from citus_analysis.formats.deliveries.placed_lines import (
@@ -23,7 +30,6 @@ from citus_analysis.formats.deliveries.placed_lines import (
     PlacedLines,
     Places,
     Step,
-    find_line_starts,
     split_blocks_into_lines,
     write_undone,
 )

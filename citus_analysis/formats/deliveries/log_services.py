@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from citus_analysis.core.parallel import prefetch_in_thread
 from citus_analysis.errors import InputError
+from citus_analysis.formats.deliveries.content import find_line_starts
 from citus_analysis.formats.deliveries.export_csv import read_csv_records
 from citus_analysis.formats.deliveries.export_journal import parse_journal_entries, read_journal_records
 from citus_analysis.formats.deliveries.export_json import (
@@ -47,7 +48,6 @@ from citus_analysis.formats.deliveries.placed_lines import (
     PlacedLines,
     Step,
     determine_name_orders,
-    find_line_starts,
     join_text_bytes,
     put_together,
     sort_pieces_by_time,

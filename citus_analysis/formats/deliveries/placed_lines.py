@@ -23,7 +23,7 @@ import numpy as np
 
 from citus_analysis.core.type_aliases import Integers
 from citus_analysis.errors import InputError
-from citus_analysis.formats.deliveries.content import Block
+from citus_analysis.formats.deliveries.content import Block, find_line_starts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,19 +66,6 @@ class PlacedLines:
     def __len__(self) -> int:
         """Number of lines."""
         return len(self.begins)
-
-
-def find_line_starts(data: bytes) -> Integers:
-    r"""Offset of each line, and after them the length of `data`.
-
-    Example:
-        >>> find_line_starts(b"a\nb").tolist(), find_line_starts(b"").tolist()
-        ([0, 2, 3], [0])
-    """
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
-    whole = len(ends) > 0 and ends[-1] == len(data)
-    last = [] if whole or not data else [len(data)]
-    return np.concatenate([[0], ends, last]).astype(np.int64)
 
 
 def split_blocks_into_lines(blocks: Iterable[Block]) -> Iterator[PlacedLines]:

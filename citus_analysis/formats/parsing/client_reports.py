@@ -23,8 +23,8 @@ from citus_analysis.formats.parsing.lines import (
     make_first_true_expr,
     reject_oversized,
 )
-from citus_analysis.formats.parsing.redacted_columns import redact_expr
 from citus_analysis.operations import FAILED, is_counted_once
+from citus_analysis.redaction import redact_expr
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.numbers import format_number
 from citus_analysis.units import US_PER_S

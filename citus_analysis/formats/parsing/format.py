@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
 from citus_analysis.core.arrow_arrays import own_words
 from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats.deliveries.content import Content
-from citus_analysis.formats.parsing.redacted_columns import redact_batch, redact_expr
+from citus_analysis.redaction import redact_batch, redact_expr
 from citus_analysis.schema import TABLES, Rows
 
 if TYPE_CHECKING:

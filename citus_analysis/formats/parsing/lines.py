@@ -21,10 +21,9 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.core.type_aliases import Integers
-from citus_analysis.formats.deliveries.content import BLOCK_BYTES, Block, Content
-from citus_analysis.formats.deliveries.placed_lines import find_line_starts
+from citus_analysis.formats.deliveries.content import BLOCK_BYTES, Block, Content, find_line_starts
 from citus_analysis.formats.parsing.format import EXCERPT_CHARS, Parsed
-from citus_analysis.formats.parsing.redacted_columns import redact_expr
+from citus_analysis.redaction import redact_expr
 from citus_analysis.schema import TABLES, Rows
 
 # Lines of a text by their places, and slices of a text as a column, without a copy of each.

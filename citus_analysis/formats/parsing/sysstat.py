@@ -19,8 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.core.type_aliases import Bools, Floats, Integers
-from citus_analysis.formats.deliveries.content import Block, Content
-from citus_analysis.formats.deliveries.placed_lines import find_line_starts
+from citus_analysis.formats.deliveries.content import Block, Content, find_line_starts
 from citus_analysis.formats.parsing.format import DATE_ORDER, FIRST_REPORT, TIMEZONE, Format, Hints, Option, Parsed
 from citus_analysis.formats.parsing.lines import (
     UNTERMINATED,

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from citus_analysis.core.arrow_arrays import make_text_array, make_word_array, repeat_text
 from citus_analysis.core.type_aliases import Integers
-from citus_analysis.formats.parsing.redacted_columns import may_hold_secret, redact_series
 from citus_analysis.formats.pglog.compiled import measure_text_facts, read_texts, scan_chunk, scan_rows
 from citus_analysis.formats.pglog.filled_arrays import (
     gather_text_array,
@@ -36,6 +35,7 @@ from citus_analysis.formats.pglog.string_views import (
     cut_to_characters,
     replace_invalid_utf8,
 )
+from citus_analysis.redaction import may_hold_secret, redact_series
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
 if TYPE_CHECKING:
