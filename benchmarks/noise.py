@@ -5,9 +5,9 @@
 - simulated: studies of 10 configurations with 8 runs each, of whose variance a source makes a stated share;
   comparisons of two configurations of which one is 5 % faster;
 - injected: on an embedded PostgreSQL server with pgbench, sources disturb a third of the runs each, one at a time and
-  two at a time: a program that keeps the server's processor busy, or the clients'; a limit of the writes to the disk
-  (control group of the study), by which each fsync waits; checkpoints. On a Citus cluster (programs in
-  `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a processor, the clients' sessions are placed unequally.
+  two of like effects at a time: a program that keeps the server's processor busy, or the clients'; a limit of the
+  writes to the disk (control group of the study), by which each fsync waits; checkpoints. On a Citus cluster (programs
+  in `POSTGRES_WITH_CITUS`) whose nodes are held to a share of a processor, the clients' sessions are placed unequally.
   `noise` reads the files alone;
 - canary: the throughput with the runner's canary and without it, by turns of some seconds within one run of pgbench,
   which reads, or writes: server, clients and canary on one processor.
@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from operator import itemgetter
 from pathlib import Path
@@ -173,13 +173,54 @@ LEAST_SHARE: Final = 0.1
 #: Threads of the clients, and the part of the runs with a source.
 THREADS: Final = 4
 PART: Final = 1 / 3
-BUSY: Final = "while True: pass"
-#: Programs that force small pages in a loop are no delay of fsync: they use a third of a processor, which is foreign
-#: work, and delay no one's pages.
-#: Control group of everything that a study runs, whose writes are delayed, and the writes per second that it has then.
+#: A program that keeps a processor busy for a part of each 20 ms.
+BUSY: Final = """
+import sys, time
+part = float(sys.argv[1])
+while True:
+    end = time.perf_counter() + 0.02 * part
+    while time.perf_counter() < end:
+        pass
+    time.sleep(0.02 * (1 - part))
+"""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """How strong the injected sources are.
+
+    Attributes:
+        server_busy: part of the servers' processor that a busy program takes.
+        clients_busy: the same of the clients' processor.
+        writes_per_s: limit of the writes to the disk.
+        checkpoint_pause_s: between two checkpoints.
+    """
+
+    server_busy: float
+    clients_busy: float
+    writes_per_s: int
+    checkpoint_pause_s: float
+
+
+#: One source alone may be large; of two, neither must be lost beside the other. Checkpoints cost a tenth of the
+#: throughput.
+ALONE: Final = Amounts(server_busy=1.0, clients_busy=1.0, writes_per_s=60, checkpoint_pause_s=0.1)
+BESIDE_CHECKPOINTS: Final = Amounts(server_busy=0.12, clients_busy=0.6, writes_per_s=5800, checkpoint_pause_s=0.0)
+BESIDE_DELAYED: Final = Amounts(server_busy=0.4, clients_busy=1.0, writes_per_s=5000, checkpoint_pause_s=0.0)
+
+
+def choose_amounts(sources: Collection[str]) -> Amounts:
+    """How strong the sources of a study are, so that those of a pair have like effects."""
+    if len(sources) < 2:
+        return ALONE
+    return BESIDE_CHECKPOINTS if "checkpoints" in sources else BESIDE_DELAYED
+
+
+# Programs that force small pages in a loop are no delay of fsync: they use a third of a processor, which is foreign
+# work, and delay no one's pages.
+#: Control group of everything that a study runs, whose writes are delayed.
 DISK_CONTROLLER: Final = Path("/sys/fs/cgroup/blkio")
 DISK_GROUP: Final = DISK_CONTROLLER / "noise"
-WRITES_PER_S: Final = 60
 
 
 class Injection:
@@ -188,8 +229,8 @@ class Injection:
     The programs are no children of this process, whose children are the run's own.
     """
 
-    def __init__(self, sources: Collection[str], folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, sources: Collection[str], folder: Path, amounts: Amounts) -> None:
+        self.folder, self.amounts = folder, amounts
         self.pids = [pid for source in sources for pid in self._start(source)]
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._write_checkpoints)
@@ -209,16 +250,17 @@ class Injection:
     def _start(self, source: str) -> list[int]:
         python = [sys.executable, "-I", "-S", "-c"]
         if source.startswith("busy"):
-            cpu = SERVERS_CPU if source.endswith("server") else CLIENTS_CPU
-            return [start_detached([*python, BUSY], cpu)]
+            of_server = source.endswith("server")
+            part = self.amounts.server_busy if of_server else self.amounts.clients_busy
+            return [start_detached([*python, BUSY, str(part)], SERVERS_CPU if of_server else CLIENTS_CPU)]
         if source == DELAYED:
-            limit_writes(self.folder, WRITES_PER_S)
+            limit_writes(self.folder, self.amounts.writes_per_s)
         return []
 
     def _write_checkpoints(self) -> None:
         ((_, port),) = find_servers(self.folder)
         with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as connection:
-            while not self.ended.wait(0.1):
+            while not self.ended.wait(self.amounts.checkpoint_pause_s):
                 connection.execute("CHECKPOINT")
 
 
@@ -322,11 +364,12 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
         described = spread_over_nodes(described)
     experiment = parse_experiment(described)
     plan = [run.run_id for run in make_plan(experiment)]
+    amounts = choose_amounts(sources)
     rng = np.random.default_rng(seed)
     disturbed = {source: set(rng.choice(plan, round(PART * runs), replace=False).tolist()) for source in sources}
 
     def begin(run_id: str) -> Callable[[], None]:
-        return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder).stop
+        return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder, amounts).stop
 
     with contextlib.ExitStack() as held:
         if DELAYED in sources:
@@ -345,7 +388,7 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
 #: Sessions on either worker, even and uneven, and the share of a processor that each node has.
 EVEN: Final = (4, 4)
 UNEVEN: Final = (7, 1)
-NODE_CORES: Final = 0.15
+NODE_CORES: Final = 0.3
 PERIOD_US: Final = 20_000
 #: Weight of a node against all other work on the machine, which has 1024: a node gets its share, whoever else works.
 NODE_WEIGHT: Final = 50_000
@@ -433,7 +476,8 @@ def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict
     of_foreign = {f"{resource}#{iteration}" for resource, iteration in foreign.iter_rows()}
     busy = {name for source, chosen in disturbed.items() if source.startswith("busy") for name in chosen}
     return {
-        "injected": list(disturbed), "disturbing": list(truth.named), "runs": factors.height,
+        "injected": list(disturbed), "amounts": asdict(choose_amounts(disturbed)),
+        "disturbing": list(truth.named), "runs": factors.height,
         "named": list(found.named),
         "named_first": set(found.named[: len(expected)]) == expected and (bool(expected) or not found.named),
         "share_injected": own, "share_named": seen,
