@@ -752,7 +752,10 @@ def _redact_array(array: pa.Array) -> pa.Array:
 
     texts = pl.Series(array, dtype=pl.String)
     redacted = redact_series(texts)
-    return array if redacted is texts else pa.array(redacted.to_list(), array.type)
+    if redacted is texts:
+        return array
+    # Plain texts in memory of their own: views would keep the whole buffer alive.
+    return redacted.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(array.type)
 
 
 def may_hold_secret(texts: pa.Array) -> bool:
