@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, product
 from operator import itemgetter
 from pathlib import Path
@@ -185,35 +185,33 @@ while True:
 """
 
 
-@dataclass(frozen=True)
-class Amounts:
-    """How strong the injected sources are.
-
-    Attributes:
-        server_busy: part of the servers' processor that a busy program takes.
-        clients_busy: the same of the clients' processor.
-        writes_per_s: limit of the writes to the disk.
-        checkpoint_pause_s: between two checkpoints.
-    """
-
-    server_busy: float
-    clients_busy: float
-    writes_per_s: int
-    checkpoint_pause_s: float
-
-
-#: One source alone may be large; of two, neither must be lost beside the other. Checkpoints cost a tenth of the
-#: throughput.
-ALONE: Final = Amounts(server_busy=1.0, clients_busy=1.0, writes_per_s=60, checkpoint_pause_s=0.1)
-BESIDE_CHECKPOINTS: Final = Amounts(server_busy=0.12, clients_busy=0.6, writes_per_s=5800, checkpoint_pause_s=0.0)
-BESIDE_DELAYED: Final = Amounts(server_busy=0.4, clients_busy=1.0, writes_per_s=5000, checkpoint_pause_s=0.0)
+#: How strong each source is: part of the processor that the busy program takes, writes per second that the disk is
+#: limited to, seconds between two checkpoints. One source alone may be large; of two, neither must be lost beside the
+#: other, and checkpoints cost a tenth of the throughput.
+ALONE: Final[dict[str, float]] = {
+    "busy processor of the server": 1.0,
+    "busy processor of the clients": 1.0,
+    DELAYED: 60,
+    "checkpoints": 0.1,
+}
+BESIDE_CHECKPOINTS: Final[dict[str, float]] = {
+    "busy processor of the server": 0.12,
+    "busy processor of the clients": 0.6,
+    DELAYED: 5800,
+    "checkpoints": 0.0,
+}
+BESIDE_DELAYED: Final[dict[str, float]] = {
+    "busy processor of the server": 0.4,
+    "busy processor of the clients": 1.0,
+    DELAYED: 5000,
+}
 
 
-def choose_amounts(sources: Collection[str]) -> Amounts:
-    """How strong the sources of a study are, so that those of a pair have like effects."""
-    if len(sources) < 2:
-        return ALONE
-    return BESIDE_CHECKPOINTS if "checkpoints" in sources else BESIDE_DELAYED
+def choose_amounts(sources: Collection[str]) -> dict[str, float]:
+    """Source -> how strong it is, so that the sources of a pair have like effects; of placement, nothing."""
+    paired = BESIDE_CHECKPOINTS if "checkpoints" in sources else BESIDE_DELAYED
+    table = paired if len(sources) > 1 else ALONE
+    return {source: table[source] for source in sources if source in table}
 
 
 # Programs that force small pages in a loop are no delay of fsync: they use a third of a processor, which is foreign
@@ -229,12 +227,12 @@ class Injection:
     The programs are no children of this process, whose children are the run's own.
     """
 
-    def __init__(self, sources: Collection[str], folder: Path, amounts: Amounts) -> None:
+    def __init__(self, amounts: Mapping[str, float], folder: Path) -> None:
         self.folder, self.amounts = folder, amounts
-        self.pids = [pid for source in sources for pid in self._start(source)]
+        self.pids = [pid for source in amounts for pid in self._start(source)]
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._write_checkpoints)
-        if "checkpoints" in sources:
+        if "checkpoints" in amounts:
             self.thread.start()
 
     def stop(self) -> None:
@@ -250,17 +248,16 @@ class Injection:
     def _start(self, source: str) -> list[int]:
         python = [sys.executable, "-I", "-S", "-c"]
         if source.startswith("busy"):
-            of_server = source.endswith("server")
-            part = self.amounts.server_busy if of_server else self.amounts.clients_busy
-            return [start_detached([*python, BUSY, str(part)], SERVERS_CPU if of_server else CLIENTS_CPU)]
+            cpu = SERVERS_CPU if source.endswith("server") else CLIENTS_CPU
+            return [start_detached([*python, BUSY, str(self.amounts[source])], cpu)]
         if source == DELAYED:
-            limit_writes(self.folder, self.amounts.writes_per_s)
+            limit_writes(self.folder, round(self.amounts[source]))
         return []
 
     def _write_checkpoints(self) -> None:
         ((_, port),) = find_servers(self.folder)
         with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as connection:
-            while not self.ended.wait(self.amounts.checkpoint_pause_s):
+            while not self.ended.wait(self.amounts["checkpoints"]):
                 connection.execute("CHECKPOINT")
 
 
@@ -369,7 +366,8 @@ def study_injected(folder: Path, sources: Sequence[str], runs: int, seconds: int
     disturbed = {source: set(rng.choice(plan, round(PART * runs), replace=False).tolist()) for source in sources}
 
     def begin(run_id: str) -> Callable[[], None]:
-        return Injection([source for source, chosen in disturbed.items() if run_id in chosen], folder, amounts).stop
+        own = {source: amount for source, amount in amounts.items() if run_id in disturbed[source]}
+        return Injection(own, folder).stop
 
     with contextlib.ExitStack() as held:
         if DELAYED in sources:
@@ -476,7 +474,7 @@ def judge_study(dataset: Path, disturbed: Mapping[str, Collection[str]]) -> dict
     of_foreign = {f"{resource}#{iteration}" for resource, iteration in foreign.iter_rows()}
     busy = {name for source, chosen in disturbed.items() if source.startswith("busy") for name in chosen}
     return {
-        "injected": list(disturbed), "amounts": asdict(choose_amounts(disturbed)),
+        "injected": list(disturbed), "amounts": choose_amounts(disturbed),
         "disturbing": list(truth.named), "runs": factors.height,
         "named": list(found.named),
         "named_first": set(found.named[: len(expected)]) == expected and (bool(expected) or not found.named),

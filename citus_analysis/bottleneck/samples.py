@@ -1,4 +1,4 @@
-"""Assign samples to runs, and choose one of several samplers on a node.
+"""Assign samples to runs, choose one of several samplers on a node, and leave out values that cannot be.
 
 The time of a sample is the end of the interval that it averages over. A sample belongs to a run if the whole interval
 lies within the run's measured window, in which all its main clients ran, or, if that is unknown, between its first and

@@ -1,4 +1,4 @@
-"""Definitions of tables and columns: names, types, units, possible values and meanings, and the conversion of rows.
+"""Definitions of tables and columns (types, units, possible values, meanings), and the conversion of rows to them.
 
 The tables themselves are defined in :mod:`citus_analysis.schema`.
 """

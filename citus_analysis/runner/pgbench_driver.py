@@ -124,7 +124,7 @@ class PgbenchProgram(Driver):
             return connection
         return replace(connection, nodes=[connection.nodes[part % len(connection.nodes)]])
 
-    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 - the signature of `Driver`
         """Send SIGALRM, as pgbench does itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
 
