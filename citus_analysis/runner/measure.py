@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -185,6 +186,8 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
 _PROGRESS_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
+#: How a client ends that was told to: itself, or as a Java machine, which handles the signal.
+_ENDED_BY_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
 _MOST_GROWTH: Final = 1.2
@@ -546,14 +549,22 @@ class Measurement:
             measured.client_outputs.append(client.output)
             if client.exit_code:
                 measured.ended_badly = True
-                how = f"signal {-client.exit_code}" if client.exit_code < 0 else f"exit code {client.exit_code}"
-                measured.problems.append(f"load generator {part} ended with {how}")
+                measured.problems.append(f"load generator {part} ended with {_describe_exit(client.exit_code)}")
             if isinstance(own, CommandWorkload):
                 private = client.output.with_suffix(".files")
                 measured.problems += collect_left(run, part, private, own.files, measured.files)
+        untimed = self.experiment.limits.duration_s is None
         for part, monitor in enumerate(monitors):
             measured.files[build_client_log_path(run, part=part, monitor=True)] = monitor.output
             measured.monitor_outputs.append(monitor.output)
+            if monitor.exit_code and not (untimed and monitor.exit_code in _ENDED_BY_SIGTERM):
+                how = _describe_exit(monitor.exit_code)
+                lacking = f"sampled client {part} ended with {how}, so its latencies may be missing"
+                measured.notes.append(f"{run.run_id}: {lacking}")
+
+
+def _describe_exit(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 def is_throughput_steady(rates_ops_s: Sequence[float]) -> bool:

@@ -43,8 +43,8 @@ _SHARE_PROPERTY: Final = {
     operation: f"{operation.replace('-', '').lower()}proportion"
     for operation in ("READ", "UPDATE", "INSERT", "SCAN", "READ-MODIFY-WRITE")
 }
-#: For a monitor with a time limit, which it reaches a moment after the main clients; it then prints its latencies, for
-#: which four of 134 recorded ones needed more than a second.
+#: For a monitor with a time limit, which it reaches a moment after the main clients, to print its latencies; with nodes
+#: held to a share of a processor, 3 % of the monitors needed more than a second.
 _YCSB_GRACE_S: Final = 4.0
 
 
@@ -114,7 +114,10 @@ class YcsbProgram(Driver):
         return arguments
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
-        """End the monitor client, whose operations without the load must not count; it prints no summary."""
+        """End the monitor client, whose operations without the load must not count.
+
+        YCSB prints its latencies at its own end only, so a client without a time limit prints none.
+        """
         if is_timed:
             processes.wait(monitor, timeout_s=_YCSB_GRACE_S)
         processes.stop(monitor)

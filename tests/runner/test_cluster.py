@@ -19,7 +19,7 @@ from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.runner import connections as sql
-from citus_analysis.runner import make_plan, run_experiment
+from citus_analysis.runner import make_plan, pgbench_driver, run_experiment
 from citus_analysis.runner.cluster import FolderLogs, SftpLogs, SqlLogs
 from citus_analysis.runner.embedded import LOOPBACK, SUPERUSER, OwnServer, find_free_port
 from citus_analysis.runner.execute import RunnerSummary
@@ -116,13 +116,22 @@ def test_a_sampled_client_with_a_rate_needs_no_warm_up(server: OwnServer, tmp_pa
     limits = {"duration_s": 3}
     summary = launch(server, tmp_path / "out", matrix={"monitored": [True]}, monitor={"rate_ops_s": 40}, limits=limits)
     assert len(summary.verified) == 1
-    assert not any("monitor.share" in note for note in summary.notes)
+    assert not any("monitor.share" in note or "sampled client" in note for note in summary.notes)
     states = [entry for entry in Journal(tmp_path / "out/.runner/journal.jsonl").entries() if entry.state != "recorded"]
     times = {entry.state: datetime.fromisoformat(entry.time) for entry in states}
     assert (times["loaded"] - times["prepared"]).total_seconds() < 3  # else fifteen seconds of load come first
     ingest([tmp_path / "out"], tmp_path / "dataset")
     done = open_dataset(tmp_path / "dataset").runs()["monitor_operations"].item()
     assert 60 <= done <= 240  # 40 a second for three seconds; without a rate, thousands
+
+
+def test_a_sampled_client_that_was_killed_is_noted(
+    server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pgbench_driver, "_GRACE_S", 0)
+    summary = launch(server, tmp_path / "out", matrix=SAMPLED, monitor={"rate_ops_s": 40})
+    lacking = "sampled client 0 ended with signal 9, so its latencies may be missing"
+    assert f"theirs-w0-t2-c#1: {lacking}" in summary.notes
 
 
 def test_control_groups_of_servers_are_sampled(tmp_path: Path) -> None:
