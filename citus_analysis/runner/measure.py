@@ -183,10 +183,10 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
         kept.write_text(set_up.key, encoding="ascii")
 
 
-_POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
+_POLL_S: Final = 0.05  # so late the end of the main clients may be seen
 _PROGRESS_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
-#: How a client ends that was told to: itself, or as a Java machine, which handles the signal.
+#: Exit codes of a client that SIGTERM ended: by itself, or through the Java machine, which handles the signal.
 _ENDED_BY_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
@@ -350,7 +350,7 @@ class Measurement:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
 
     def _stop_beside(self, monitors: Sequence[Launched], samplers: Sequence[Sampled], perf: Perf) -> list[str]:
-        """End the monitors, samplers and perf at the same moment, because later samples do not belong to the load.
+        """End the monitors, then perf and the samplers, because later samples do not belong to the load.
 
         Returns:
             a sentence for each sampler whose output is not complete.
