@@ -199,7 +199,7 @@ class NoiseStudy(DisplayMixin):
 
 
 def _count_decided(decided: int, comparisons: int) -> str:
-    verb = "is" if decided == 1 else "are"
+    verb = "is" if 1 in (decided, comparisons) else "are"
     return f"{decided} of {pluralize(comparisons, 'comparison')} {verb} decided"
 
 
