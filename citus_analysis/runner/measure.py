@@ -186,7 +186,7 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
 _POLL_S: Final = 0.05  # so late the end of the main clients may be seen
 _PROGRESS_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
-#: Exit codes of a client that SIGTERM ended: by itself, or through the Java machine, which handles the signal.
+#: Exit codes of a client that SIGTERM ended: by itself, or through the Java virtual machine, which handles the signal.
 _ENDED_BY_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4

@@ -159,6 +159,7 @@ def test_a_comparison_is_corrected_by_the_speed_of_the_machine() -> None:
     record = one.record()
     assert record["corrected_runs_needed"] < record["runs_needed"]  # type: ignore[operator] # numbers
     text = format_noise(found)
+    assert "Without correction, 0 of 1 comparison is decided." in text
     assert "Corrected by speed of the machines, 1 of 1 comparison is decided" in text
     assert found.to_dict()["named"] == ["speed of the machines"]
 
