@@ -4,8 +4,10 @@
 
 Every file is stored as it was recorded, compressed with zstd (descriptions and outcomes stay readable), but for this:
 YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there. Server logs,
-snapshots, vmstat and iostat of all runs of a node are in one file, one after the other; `identity.yml` says which node
-it is. Of the views of PostgreSQL, those in `VIEWS` are kept, sessions of the resources in `_WITH_SESSIONS`.
+snapshots, samples of the canary and of processes, vmstat and iostat of all runs of a node are in one file, one after the
+other; `identity.yml` says which node it is. Of the values that server logs repeat (YCSB fills its fields with random
+text, most of all bytes) the first 32 characters are kept, and dots, as PostgreSQL's `log_parameter_max_length` does. Of
+the views of PostgreSQL, those in `VIEWS` are kept, sessions of the resources in `_WITH_SESSIONS`.
 """
 
 from __future__ import annotations
@@ -30,8 +32,13 @@ files:
   - pattern: "{resource}/snapshots/*-{node}.csv"
   - pattern: "{resource}/general/vmstat-{node}.out"
   - pattern: "{resource}/general/worker-{node}.out"
+  - pattern: "{resource}/general/canary-{node}.out"
+  - pattern: "{resource}/general/backends-{node}.out"
 """
 
+#: Lines of server logs with values, and what is kept of a long one; a quote within a value is doubled.
+_WITH_VALUES: Final = re.compile(rb"^.*(?:INSERT INTO|DETAIL:  Parameters:).*$", re.MULTILINE)
+_LONG_VALUE: Final = re.compile(rb"('(?:[^']|''){32})(?:[^']|'')+'")
 _FOLDER: Final = re.compile(rb"/[^\s,]*?(?=\.runner/)")
 #: Names of files that are joined; iostat's is `worker`.
 _JOINED: Final = re.compile(r"(?P<what>.+)-(?P<node>\d+)-(?P<iteration>\d+)(?P<suffix>\.csv|\.out|\.log)")
@@ -89,6 +96,8 @@ def contents(files: list[Path]) -> Iterator[bytes]:
         data = file.read_bytes()
         if "YCSB" in file.parts:
             data = _FOLDER.sub(b"", data)
+        if "pglogs" in file.parts:
+            data = _WITH_VALUES.sub(lambda line: _LONG_VALUE.sub(rb"\1...'", line[0]), data)
         if index and file.suffix == ".csv":
             header, data = data.split(b"\n", 1)
             if not files[0].read_bytes().startswith(header + b"\n"):
