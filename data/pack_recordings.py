@@ -39,6 +39,8 @@ files:
 #: Lines of server logs with values, and what is kept of a long one; a quote within a value is doubled.
 _WITH_VALUES: Final = re.compile(rb"^.*(?:INSERT INTO|DETAIL:  Parameters:).*$", re.MULTILINE)
 _LONG_VALUE: Final = re.compile(rb"('(?:[^']|''){32})(?:[^']|'')+'")
+#: A setting that names a folder of the machine.
+_SOCKETS: Final = re.compile(rb"^ *unix_socket_directories: /.*\n", re.MULTILINE)
 _FOLDER: Final = re.compile(rb"/[^\s,]*?(?=\.runner/)")
 #: Names of files that are joined; iostat's is `worker`.
 _JOINED: Final = re.compile(r"(?P<what>.+)-(?P<node>\d+)-(?P<iteration>\d+)(?P<suffix>\.csv|\.out|\.log)")
@@ -96,6 +98,8 @@ def contents(files: list[Path]) -> Iterator[bytes]:
         data = file.read_bytes()
         if "YCSB" in file.parts:
             data = _FOLDER.sub(b"", data)
+        if file.name == "config.yml":
+            data = _SOCKETS.sub(b"", data)
         if "pglogs" in file.parts:
             data = _WITH_VALUES.sub(lambda line: _LONG_VALUE.sub(rb"\1...'", line[0]), data)
         if index and file.suffix == ".csv":

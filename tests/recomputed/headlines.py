@@ -619,6 +619,19 @@ def fall_at_start_only(truth: Truth, said: Said) -> Expected:
 
 @binds(
     "scalability",
+    "<op>: <n> threads do only <n> times the work of <n> (<n> to <n>) with <n> workers; without the start-up of up to "
+    + _STEADY.format("this holds"),
+)
+def fall_by_threads_steadily(truth: Truth, said: Said) -> Expected:
+    """The same, and that it holds for the steady parts."""
+    later = _grow_steadily(truth, said, "threads")
+    assert isinstance(later[3], Within)
+    assert later[3].low < 1, "it does not hold"
+    return [*fall_by_threads(truth, said), *later]
+
+
+@binds(
+    "scalability",
     "The highest throughput was <n> operations/s for <op> (<name>, mean of <n> runs) and <n> operations/s for <op> "
     "(<name>, mean of <n> runs).",
 )
@@ -650,6 +663,14 @@ def count_runs(truth: Truth, said: Said) -> Expected:
     assert not truth.recording.runs["failed"].any(), "operations failed"
     assert set(re.split(", | and ", said.words[0])) == set(truth.doubtful["resource"]), "other runs were left out"
     return [len(truth.runs), truth.runs["resource"].nunique(), len(truth.doubtful)]
+
+
+@binds("scalability", "<n> runs of <n> configurations were analysed; no run failed.")
+def count_all_runs(truth: Truth, said: Said) -> Expected:
+    """All runs, where each was alone on its machine."""
+    assert truth.doubtful.empty, "some runs were beside other work"
+    assert not truth.recording.runs["failed"].any(), "operations failed"
+    return [len(truth.runs), truth.runs["resource"].nunique()]
 
 
 # Resources
@@ -710,6 +731,17 @@ def find_foreign(truth: Truth, said: Said) -> Expected:
 
 @binds(
     "resources",
+    "No machine did so much other work that a run is doubtful (<n> runs compared; <n> had some, for <n> s in all).",
+)
+def deny_foreign(truth: Truth, said: Said) -> Expected:
+    """The runs with seconds in which the canary counted much CPU time of other programs."""
+    assert truth.doubtful.empty, "some runs were beside other work"
+    counts = truth.foreign_counts
+    return [len(truth.recording.runs), len(counts), float(counts["seconds"].sum())]
+
+
+@binds(
+    "resources",
     "The CPUs of the machines, which are not those that a quota leaves to a node, had time to spare in all <n> systems "
     "(means from <n> % in <text> to <n> % in <text>).",
 )
@@ -728,6 +760,18 @@ def compare_busy(truth: Truth, said: Said) -> Expected:
     means = rows[rows["workers"] == truth.workers_of_threads].groupby("threads")["busy"].mean()
     few, many = means.index.min(), means.index.max()
     return [truth.workers_of_threads, float(means[few]), few, float(means[many]), many]
+
+
+@binds(
+    "resources",
+    "At least one task on the machine of node <n> of <text> was stalled for the CPU <n> % of the time, and <n> % at "
+    "most.",
+)
+def state_stalled_alone(truth: Truth, said: Said) -> Expected:
+    """The same where that configuration has one node."""
+    first, last, *shares = state_stalled(truth, said)
+    assert first == last == 0, "it has several nodes"
+    return [0, *shares]
 
 
 @binds(

@@ -390,6 +390,21 @@ class Recording:
         return joined[inside].reset_index(drop=True)
 
     @cached_property
+    def others(self) -> pd.DataFrame:
+        """CPU time of programs that are not the run's own, in per cent of all CPUs, as the canary counted it in runs."""
+        rows = []
+        for resource in self.resources:
+            for line in read_text(next((resource / "general").glob("canary-0.out*"), None)).splitlines():
+                if line.startswith("others "):
+                    _, day, clock, cpus, used_us, passed_us, _ = line.split()
+                    share = 100 * float(used_us) / float(passed_us) / int(cpus)
+                    rows.append((resource.name, f"{day} {clock}", float(passed_us) / 1e6, share))
+        others = pd.DataFrame(rows, columns=["resource", "time", "seconds", "percent"])
+        others["time"] = pd.to_datetime(others["time"], utc=True)
+        joined = others.merge(self.runs[["resource", "iteration", "measured_from", "measured_until"]], on="resource")
+        return joined[joined["time"].between(joined["measured_from"], joined["measured_until"])].reset_index(drop=True)
+
+    @cached_property
     def throttling(self) -> pd.DataFrame:
         """Each control group's periods and those in which it was stopped, at each sample within a run."""
         rows = []

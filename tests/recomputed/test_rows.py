@@ -47,7 +47,7 @@ def test_statements_of_each_run_have_the_times_of_their_records(demonstration: D
     )
     keys = ["resource", "iteration", "kind", "executed"]
     ours = truth.recording.statements
-    assert len(found) == len(ours) == 23_502
+    assert len(found) == len(ours) == 25_070
     left, right = (frame.groupby(keys)[["total_us", "wait_us"]].sum() for frame in (ours, found))
     pd.testing.assert_frame_equal(left, right, check_dtype=False, check_index_type=False, rtol=1e-9)
     counts = [frame.groupby(keys).size().to_list() for frame in (ours, found)]

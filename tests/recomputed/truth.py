@@ -14,6 +14,9 @@ from tests.recomputed.raw_files import Recording, Records
 
 #: Statements at the beginning of each session that are its start.
 SKIP_FIRST: Final = 5
+#: Share of a machine's CPU time from which other programs disturb a run, and for how long.
+LEAST_FOREIGN_PERCENT: Final = 5.0
+LEAST_FOREIGN_S: Final = 5
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,18 @@ class Truth:
 
     @cached_property
     def doubtful(self) -> pd.DataFrame:
-        """Runs beside other work on their machine."""
+        """Runs beside other work on their machine: as the canary counted it, or by their CPU time against others'."""
+        if not self.recording.others.empty:
+            counts = self.foreign_counts
+            return self.recording.runs.merge(counts[counts["seconds"] >= LEAST_FOREIGN_S])
         return find_foreign_work(self.recording.runs, self.recording.machine_seconds)
+
+    @property
+    def foreign_counts(self) -> pd.DataFrame:
+        """The seconds of each run in which other programs used much of the machine's CPU time."""
+        others = self.recording.others
+        much = others[others["percent"] >= LEAST_FOREIGN_PERCENT]
+        return much.groupby(["resource", "iteration"])["seconds"].sum().reset_index()
 
     @cached_property
     def foreign_seconds(self) -> pd.DataFrame:

@@ -157,7 +157,7 @@ def test_recorded_changes_are_predicted_from_the_other_configurations(recorded: 
     assert pairs.height == 48
     # The one that is outside is named in docs/what-if.md.
     outside = pairs.filter(~pl.col("inside"))
-    assert outside.select("base", "changed").rows() == [("citus-w4-t32-load", "citus-w2-t32-load")]
+    assert outside.select("base", "changed").rows() == [("citus-w8-t32-load", "citus-w1-t32-load")]
 
 
 def test_the_recorded_cluster_would_gain_from_owner_routing(recorded: WhatIfStudy) -> None:

@@ -35,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
 
 @pytest.mark.parametrize(
     ("bound", "code", "word"),
-    [("at least 2", 0, "supported"), ("at most 2", 1, "contradicted"), ("at least 4.5", 4, "undecided")],
+    [("at least 2", 0, "supported"), ("at most 2", 1, "contradicted"), ("at least 3.5", 4, "undecided")],
 )
 def test_the_exit_code_is_the_verdict(
     bound: str, code: int, word: str, dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
