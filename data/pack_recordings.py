@@ -4,10 +4,10 @@
 
 Every file is stored as it was recorded, compressed with zstd (descriptions and outcomes stay readable), but for this:
 YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there. Server logs,
-snapshots, samples of the canary and of processes, vmstat and iostat of all runs of a node are in one file, one after the
-other; `identity.yml` says which node it is. Of the values that server logs repeat (YCSB fills its fields with random
-text, most of all bytes) the first 32 characters are kept, and dots, as PostgreSQL's `log_parameter_max_length` does. Of
-the views of PostgreSQL, those in `VIEWS` are kept, sessions of the resources in `_WITH_SESSIONS`.
+snapshots, samples of the canary and of processes, vmstat and iostat of all runs of a node are in one file, one after
+the other; `identity.yml` says which node it is. Of the values that server logs repeat (YCSB fills its fields with
+random text, most of all bytes) the first 32 characters are kept, and dots, as PostgreSQL's `log_parameter_max_length`
+does. Of the views of PostgreSQL, those in `VIEWS` are kept, sessions of the resources in `_WITH_SESSIONS`.
 """
 
 from __future__ import annotations

@@ -391,7 +391,7 @@ class Recording:
 
     @cached_property
     def others(self) -> pd.DataFrame:
-        """CPU time of programs that are not the run's own, in per cent of all CPUs, as the canary counted it in runs."""
+        """CPU time of programs that are not the run's own, in per cent of all CPUs, as the canary counted it."""
         rows = []
         for resource in self.resources:
             for line in read_text(next((resource / "general").glob("canary-0.out*"), None)).splitlines():
