@@ -413,12 +413,24 @@ def _join_counted_work(counted: ForeignWork, estimated: ForeignWork) -> ForeignW
     by_count = runs.filter(counts).select(_AT)
     seconds = pl.concat(
         [
-            counted.seconds.join(by_count, on=_AT, how="semi"),
+            _add_machine_use(counted.seconds.join(by_count, on=_AT, how="semi"), estimated.seconds),
             estimated.seconds.join(by_count, on=_AT, how="anti"),
         ],
         how="vertical_relaxed",
     )
     return ForeignWork(seconds.sort(*_AT, "sample_time"), runs)
+
+
+def _add_machine_use(counted: pl.DataFrame, sampled: pl.DataFrame) -> pl.DataFrame:
+    """Counted seconds with what the machine used in all, as its nearest sample within a second says."""
+    used = ("busy_percent", "nodes_percent", "clients_percent", "other_percent", "expected_percent")
+    samples = sampled.select(*_AT, "sample_time", *used).drop_nulls(["sample_time", "busy_percent"]).sort("sample_time")
+    joined = (
+        counted.drop(used)
+        .sort("sample_time")
+        .join_asof(samples, on="sample_time", by=list(_AT), strategy="nearest", tolerance="1s", check_sortedness=False)
+    )
+    return joined.select(counted.columns)
 
 
 def _smooth_cpu_samples(cpu: pl.DataFrame) -> pl.DataFrame:

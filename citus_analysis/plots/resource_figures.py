@@ -85,6 +85,8 @@ def plot_foreign_work(seconds: Frame, *, title: str = "CPU time of the machine")
     }
     for column, (name, line) in shown.items():
         x, y = lines["sample_time"].to_list(), lines[column].round(1).to_list()
-        add_points(figure, x, y, name, "lines", "%{x|%H:%M:%S}<br>%{y:.0f} %", line=line, connectgaps=False)
+        # Other work of a single sample is a point: no line leads to it.
+        mode = "lines+markers" if column == "foreign" else "lines"
+        add_points(figure, x, y, name, mode, "%{x|%H:%M:%S}<br>%{y:.0f} %", line=line, connectgaps=False)
     figure.update_xaxes(title_text="time of day (UTC)", tickformat="%H:%M")
     return figure.update_yaxes(title_text="CPU time [%]", range=[0, 103])

@@ -328,3 +328,8 @@ def test_counts_of_the_canary_stand_beside_other_methods() -> None:
     assert methods == {f"any/{i}": "like runs" if i == 3 else "counted" for i in range(1, 6)}
     assert found.doubtful["run_id"].to_list() == ["any/3", "any/4"]
     assert _found(found)["any/4"] == pytest.approx((20, 31), abs=1)
+    # What the machine used in all stands beside each count, as its samples have it.
+    counted = found.seconds.filter(run_id="any/4")
+    assert counted["busy_percent"].null_count() == 0
+    sampled = find_foreign_work(tables | {"foreign_samples": tables["foreign_samples"].clear()}).seconds
+    assert set(counted["busy_percent"]) <= set(sampled.filter(run_id="any/4")["busy_percent"])
